@@ -1,0 +1,53 @@
+# One way to add a component, one target with the flags.
+
+add_library(sluice_flags INTERFACE)
+target_compile_features(sluice_flags INTERFACE cxx_std_20)
+target_include_directories(sluice_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+target_link_libraries(sluice_flags INTERFACE Threads::Threads)
+target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wpedantic
+  $<$<BOOL:${SLUICE_WARNINGS_AS_ERRORS}>:-Werror>)
+
+set(march "${SLUICE_INSTRUCTION_SET}")
+if(NOT march AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(march x86-64-v3)
+endif()
+if(march)
+  target_compile_options(sluice_flags INTERFACE -march=${march})
+endif()
+if(SLUICE_SANITIZE)
+  target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
+    -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+endif()
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+find_program(SLUICE_CCACHE ccache)
+if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SLUICE_CCACHE})
+endif()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+
+# sluice_add_component(kernels SOURCES a.cpp ... LINK fmt::fmt ... [PRIVATE_LINK ...])
+function(sluice_add_component name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(sluice_${name} STATIC ${arg_SOURCES})
+  add_library(Sluice::${name} ALIAS sluice_${name})
+  target_link_libraries(sluice_${name} PUBLIC sluice_flags ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
+  set_target_properties(sluice_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+# sluice_add_test(plan LABEL unit SOURCES ... LINK Sluice::plan): one doctest program.
+function(sluice_add_test name)
+  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  add_executable(${name}_tests ${arg_SOURCES})
+  target_link_libraries(${name}_tests PRIVATE sluice_flags sluice_test_main ${arg_LINK})
+  set_target_properties(${name}_tests PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name}_tests)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
+endfunction()

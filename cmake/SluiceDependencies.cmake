@@ -1,0 +1,56 @@
+# What Sluice is built with. Each package is looked for where CMake looks (CMAKE_PREFIX_PATH, the
+# system); what is missing is named in one message, with the command that brings it.
+
+set(missing "")
+macro(sluice_need package debian)
+  find_package(${package} QUIET ${ARGN})
+  if(NOT ${package}_FOUND)
+    list(APPEND missing "  ${package}: apt-get install ${debian}")
+  endif()
+endmacro()
+
+# `make deps` builds CAF here once; an installed one is found first.
+list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/caf)
+find_package(CAF QUIET COMPONENTS core io) # no version: 0.18 and 1.x each reject the other's
+if(NOT TARGET CAF::core)
+  list(APPEND missing "  CAF (C++ Actor Framework, 0.18.7 or 1.x): scripts/build_caf.sh .deps/caf, \
+or give the folder of an installed one with -DCMAKE_PREFIX_PATH=...")
+endif()
+
+find_package(Threads REQUIRED)
+sluice_need(fmt libfmt-dev)
+sluice_need(spdlog libspdlog-dev)
+sluice_need(Boost libboost-dev)
+sluice_need(nlohmann_json nlohmann-json3-dev)
+sluice_need(OpenSSL libssl-dev)
+if(SLUICE_BUILD_COMMAND)
+  sluice_need(CLI11 libcli11-dev)
+endif()
+if(SLUICE_BUILD_TESTS)
+  sluice_need(doctest doctest-dev)
+endif()
+
+# Matrix products: oneDNN, or OpenBLAS where it is absent. Not by oneDNN's own CMake package: Debian's
+# demands the OpenCL headers too.
+find_path(SLUICE_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp)
+find_library(SLUICE_ONEDNN_LIBRARY dnnl)
+if(SLUICE_ONEDNN_INCLUDE AND SLUICE_ONEDNN_LIBRARY)
+  find_package(OpenMP QUIET COMPONENTS CXX) # Debian's oneDNN runs its threads by OpenMP
+  set(SLUICE_PRODUCTS onednn)
+else()
+  find_path(SLUICE_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread
+    x86_64-linux-gnu/openblas-pthread)
+  find_library(SLUICE_CBLAS_LIBRARY openblas)
+  if(SLUICE_CBLAS_INCLUDE AND SLUICE_CBLAS_LIBRARY)
+    set(SLUICE_PRODUCTS openblas)
+  else()
+    list(APPEND missing "  oneDNN or OpenBLAS: apt-get install libdnnl-dev (or libopenblas-dev)")
+  endif()
+endif()
+
+if(missing)
+  list(JOIN missing "\n" lines)
+  message(FATAL_ERROR "Sluice needs packages that were not found:\n${lines}\n"
+    "`make deps` installs all of them on a Debian machine.")
+endif()
+message(STATUS "Sluice: matrix products from ${SLUICE_PRODUCTS}")

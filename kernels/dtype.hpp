@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sluice::kernels {
+
+/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids.
+enum class dtype : std::uint8_t { float32, float64, int32 };
+
+/// The size of one element.
+std::size_t size_bytes(dtype type) noexcept;
+
+/// The name as safetensors writes it: "F32", "F64" or "I32".
+std::string_view name(dtype type) noexcept;
+
+/// The reverse of name(). Errors: std::invalid_argument for a name that is none of ours.
+dtype dtype_from_name(std::string_view name);
+
+/// The dtype of a C++ type: dtype_of<float> == dtype::float32.
+template <class T>
+inline constexpr bool is_element = false;
+template <class T>
+inline constexpr dtype dtype_of = [] { static_assert(is_element<T>, "not an element type"); }();
+
+template <>
+inline constexpr bool is_element<float> = true;
+template <>
+inline constexpr bool is_element<double> = true;
+template <>
+inline constexpr bool is_element<std::int32_t> = true;
+
+template <>
+inline constexpr dtype dtype_of<float> = dtype::float32;
+template <>
+inline constexpr dtype dtype_of<double> = dtype::float64;
+template <>
+inline constexpr dtype dtype_of<std::int32_t> = dtype::int32;
+
+} // namespace sluice::kernels

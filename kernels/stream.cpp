@@ -1,0 +1,16 @@
+#include "kernels/stream.hpp"
+
+#include "kernels/ops/product.hpp"
+
+namespace sluice::kernels {
+
+stream::stream(std::shared_ptr<device> on, int threads)
+  : pool_(std::move(on)),
+    threads_(threads),
+    products_(std::make_unique<product_cache>(threads)) {}
+
+stream::~stream() = default;
+stream::stream(stream&&) noexcept = default;
+stream& stream::operator=(stream&&) noexcept = default;
+
+} // namespace sluice::kernels
