@@ -39,8 +39,8 @@ struct buffer_pool::core {
 
   bool noting = false;
   std::vector<block*> noted;
-  std::array<std::uint16_t, task_demand::classes> noted_live{};
-  std::array<std::uint16_t, task_demand::classes> noted_peak{};
+  std::array<std::uint32_t, task_demand::classes> noted_live{};
+  std::array<std::uint32_t, task_demand::classes> noted_peak{};
 
   ~core() {
     for (auto& owned : blocks)
@@ -175,14 +175,21 @@ buffer_pool::task_demand buffer_pool::end_task() {
   task_demand demand;
   demand.kept = core_->noted_live;
   for (std::size_t i = 0; i < task_demand::classes; ++i)
-    demand.dropped[i] = static_cast<std::uint16_t>(core_->noted_peak[i] - core_->noted_live[i]);
+    demand.dropped[i] = core_->noted_peak[i] - core_->noted_live[i];
   return demand;
 }
 
-void buffer_pool::reserve(const task_demand& demand, std::size_t times) {
+void buffer_pool::task_demand::add(const task_demand& other, std::size_t times) {
+  for (std::size_t i = 0; i < classes; ++i) {
+    kept[i] += other.kept[i] * static_cast<std::uint32_t>(times);
+    dropped[i] = std::max(dropped[i], other.dropped[i]);
+  }
+}
+
+void buffer_pool::reserve(const task_demand& demand) {
   const std::lock_guard lock(core_->guard);
   for (std::size_t i = 0; i < task_demand::classes; ++i) {
-    const auto wanted = demand.kept[i] * times + demand.dropped[i];
+    const std::size_t wanted = demand.kept[i] + demand.dropped[i];
     std::size_t have = 0;
     for (auto* at = core_->free[i]; at != nullptr && have < wanted; at = at->next_free)
       ++have;

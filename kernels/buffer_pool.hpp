@@ -46,14 +46,17 @@ public:
   /// What the task since begin_task() needed of each size class.
   struct task_demand {
     static constexpr std::size_t classes = 320;
-    std::array<std::uint16_t, classes> kept{};     ///< still held at its end
-    std::array<std::uint16_t, classes> dropped{};  ///< held at once and given back before its end
+    std::array<std::uint32_t, classes> kept{};    ///< still held at its end
+    std::array<std::uint32_t, classes> dropped{}; ///< held at once and given back before its end
+
+    /// Makes room for `times` such tasks, of which one runs at a time and all keep what they keep.
+    void add(const task_demand& other, std::size_t times);
   };
   task_demand end_task();
 
-  /// Takes from the device now what is missing for `kept` x `times` plus `dropped` of every class,
-  /// so that a later, differently timed step finds it. Setting up a plan's credits calls this.
-  void reserve(const task_demand& kept_times, std::size_t times);
+  /// Takes from the device now what a demand lacks among the free buffers, so that a later,
+  /// differently timed step finds it.
+  void reserve(const task_demand& demand);
 
   pool_usage usage() const;
   void reset_peaks();

@@ -1,0 +1,390 @@
+#include "actors/stage.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/plan/make_plan.hpp"
+
+namespace sluice::actors {
+
+using net::payload;
+using plan::task_kind;
+
+namespace {
+
+constexpr std::array all_kinds{task_kind::forward, task_kind::backward, task_kind::weight,
+                               task_kind::update};
+
+/// How many tasks of a kind have started, in the rule's terms.
+std::int32_t& started(plan::rank_progress& of, task_kind kind) {
+  switch (kind) {
+    case task_kind::forward: return of.forwards_started;
+    case task_kind::backward: return of.backwards_started;
+    case task_kind::weight: return of.weights_started;
+    case task_kind::update: return of.updates_started;
+  }
+  throw std::logic_error("no such kind of task");
+}
+
+} // namespace
+
+stage_state::stage_state(caf::event_based_actor* self, std::shared_ptr<stage_config> config)
+  : self_(self),
+    config_(std::move(config)),
+    work_(*config_->work),
+    endpoint_(config_->network->at(config_->rank)) {}
+
+template <class Function>
+void stage_state::guarded(Function body) {
+  try {
+    body();
+  } catch (const std::exception& problem) {
+    const auto doing = busy_ ? plan::to_string(busy_->what) + ": " : std::string{};
+    busy_.reset();
+    phase_ = phase::failed;
+    compat::tell(self_, trainer_,
+                 stage_failed{epoch_, config_->rank,
+                              fmt::format("rank {}: {}{}", config_->rank, doing, problem.what())});
+    if (abort_pending_)
+      finish_abort();
+  }
+}
+
+caf::behavior stage_state::make_behavior() {
+  endpoint_.listen({
+    .arrived = [to = caf::actor_cast<caf::actor>(self_)](
+                 const net::transfer& what) { compat::anon_tell(to, arrived{what}); },
+    .failed = [to = caf::actor_cast<caf::actor>(self_)](
+                const std::string& what) { compat::anon_tell(to, channel_failed{what}); },
+  });
+  return {
+    [this](const set_up& message) { guarded([&] { on_set_up(message); }); },
+    [this](const begin_step& message) { guarded([&] { on_begin(message); }); },
+    [this](const arrived& message) { guarded([&] { on_arrived(message.what); }); },
+    [this](const channel_failed& message) {
+      guarded([&] { throw std::runtime_error(message.what); });
+    },
+    [this](const task_done& message) { guarded([&] { on_task_done(message); }); },
+    [this](const apply& message) {
+      guarded([&] {
+        work_.update(message.step, message.learning_rate, message.gradient_scale);
+        compat::tell(self_, trainer_, stage_applied{message.epoch, config_->rank});
+      });
+    },
+    [this](const abort_step& message) { on_abort(message); },
+    [this](const describe& message) {
+      compat::tell(self_, trainer_,
+                   description{message.epoch, config_->rank,
+                               static_cast<std::int64_t>(tasks_.size()), waits_for()});
+    },
+    [this](const send_state& message) { guarded([&] { on_send_state(message); }); },
+    [this](const load_state& message) { guarded([&] { on_load_state(message); }); },
+  };
+}
+
+// -- set-up and begin --------------------------------------------------------------------------
+
+void stage_state::on_set_up(const set_up& message) {
+  trainer_ = caf::actor_cast<caf::actor>(self_->current_sender());
+  epoch_ = message.epoch;
+  seed_ = message.seed;
+  work_.set_up(seed_);
+  compat::tell(self_, trainer_, stage_ready{epoch_, config_->rank});
+}
+
+void stage_state::on_begin(const begin_step& message) {
+  if (message.epoch <= aborted_epoch_)
+    return; // The abort, being urgent, overtook it.
+  step_ = message;
+  const bool training = message.purpose == kernels::nn::purpose::train;
+  plan_ = training ? config_->training : forward_plan(message.micro_batches);
+  links_.emplace(*plan_);
+  progress_ = {};
+  tasks_.clear();
+  inputs_.begin(*plan_, config_->rank, message.purpose != kernels::nn::purpose::predict);
+  work_.begin(message, *plan_, seed_);
+  phase_ = phase::running;
+  enter(message.epoch);
+  advance();
+}
+
+/// Makes `epoch` the current one and notes what came for it ahead of the message that begins it.
+void stage_state::enter(std::uint64_t epoch) {
+  epoch_ = epoch;
+  loose_.clear();
+  const auto early = std::exchange(early_, {});
+  for (const auto& what : early)
+    on_arrived(what);
+}
+
+std::shared_ptr<const plan::plan> stage_state::forward_plan(std::int32_t micro_batches) {
+  auto& cached = forward_plans_[micro_batches];
+  if (cached == nullptr)
+    cached = std::make_shared<const plan::plan>(
+      plan::forward_only(*config_->training, micro_batches));
+  return cached;
+}
+
+// -- arrivals ----------------------------------------------------------------------------------
+
+void stage_state::on_arrived(const net::transfer& what) {
+  if (what.epoch <= aborted_epoch_)
+    return;
+  if (what.epoch != epoch_) {
+    early_.push_back(what);
+    return;
+  }
+  note(what);
+  if (phase_ == phase::exchanging || phase_ == phase::installing)
+    finish_exchange();
+  else
+    advance();
+}
+
+void stage_state::note(const net::transfer& what) {
+  if (what.payload == payload::twin || what.payload == payload::state)
+    loose_.push_back(what);
+  else
+    inputs_.note(what);
+}
+
+// -- tasks -------------------------------------------------------------------------------------
+
+void stage_state::advance() {
+  if (phase_ != phase::running || busy_)
+    return;
+  progress_.forward_here = head_here(task_kind::forward);
+  progress_.backward_here = head_here(task_kind::backward);
+  progress_.weight_here = head_here(task_kind::weight);
+  progress_.update_here = head_here(task_kind::update);
+  if (const auto kind = plan::dispatch(mine(), progress_))
+    start(*kind);
+  else if (plan::all_started(mine(), progress_))
+    exchange_twins();
+}
+
+/// The next entry of a lane; null at its end.
+const plan::lane_entry* stage_state::head(task_kind kind) const {
+  const auto& lane = mine().lane(kind);
+  const auto started = static_cast<std::size_t>(started(const_cast<plan::rank_progress&>(progress_), kind));
+  return started < lane.size() ? &lane[started] : nullptr;
+}
+
+bool stage_state::head_here(task_kind kind) const {
+  const auto* next = head(kind);
+  return next != nullptr && inputs_.here(kind, *next);
+}
+
+void stage_state::start(task_kind kind) {
+  entry_ = *head(kind);
+  const plan::task task{kind, entry_.chunk, entry_.micro_batch};
+  ++started(progress_, kind);
+  if (kind == task_kind::forward)
+    ++progress_.activations_held;
+  busy_ = executed_task{task, now_ns(), 0};
+  results_ = compute(task);
+  const auto more = config_->extra_time ? config_->extra_time(task) : caf::timespan{0};
+  if (more > caf::timespan{0})
+    compat::tell_after(self_, self_, more, task_done{epoch_, task});
+  else
+    compat::tell(self_, self_, task_done{epoch_, task});
+}
+
+/// Takes the task's inputs from the endpoint and runs it; returns what other ranks get.
+kernels::tensor_list stage_state::compute(const plan::task& task) {
+  auto& pool = work_.stream().pool();
+  const auto take = [&](payload kind, std::int32_t from) {
+    return endpoint_.take({epoch_, kind, from, config_->rank, task.chunk, task.micro_batch}, pool);
+  };
+  const auto sources = links_->sources(task.chunk);
+  const auto targets = links_->targets(task.chunk);
+  switch (task.kind) {
+    case task_kind::forward: break;
+    case task_kind::backward:
+      return work_.backward(entry_, targets.empty()
+                                      ? kernels::tensor_list{}
+                                      : take(payload::gradient, rank_of_chunk(targets.front())));
+    case task_kind::weight: work_.weight(entry_); return {};
+    case task_kind::update: throw std::logic_error("updates within a step are not built yet");
+  }
+  auto inputs = sources.empty() ? take(payload::input, trainer_rank())
+                                : take(payload::activation, rank_of_chunk(sources.front()));
+  if (targets.empty() && step_.purpose != kernels::nn::purpose::predict)
+    for (auto& target : take(payload::target, trainer_rank()))
+      inputs.push_back(std::move(target));
+  return work_.forward(entry_, std::move(inputs));
+}
+
+void stage_state::on_task_done(const task_done& message) {
+  if (!busy_ || message.epoch != epoch_)
+    return; // Of a step that failed here while the device was still at it.
+  busy_->end_ns = now_ns();
+  tasks_.push_back(*busy_);
+  busy_.reset();
+  if (abort_pending_) {
+    finish_abort();
+    return;
+  }
+  const auto& task = message.what;
+  const bool summed = task.kind == task_kind::weight
+                      || (task.kind == task_kind::backward && !entry_.split);
+  if (summed || (plan_->forward_only && task.kind == task_kind::forward))
+    --progress_.activations_held;
+  if (summed)
+    inputs_.note_summed(entry_);
+  inputs_.note_done(task);
+  pass_on(task, std::exchange(results_, {}));
+  advance();
+}
+
+/// Sends what a task gave to the rank that needs it.
+void stage_state::pass_on(const plan::task& task, kernels::tensor_list results) {
+  net::transfer what{epoch_, payload::activation, config_->rank, 0, 0, task.micro_batch};
+  const auto receivers = links_->receivers(task.kind, task.chunk);
+  if (!receivers.empty()) {
+    what.payload = task.kind == task_kind::forward ? payload::activation : payload::gradient;
+    what.chunk = receivers.front();
+    what.to = rank_of_chunk(what.chunk);
+  } else if (task.kind == task_kind::forward && step_.purpose == kernels::nn::purpose::predict) {
+    what.payload = payload::output;
+    what.chunk = task.chunk;
+    what.to = trainer_rank();
+  } else {
+    return;
+  }
+  endpoint_.send(what, std::move(results));
+}
+
+// -- the end of a step -------------------------------------------------------------------------
+
+/// Sends this rank's gradients of shared parameters to their other holders.
+void stage_state::exchange_twins() {
+  phase_ = phase::exchanging;
+  if (step_.purpose == kernels::nn::purpose::train)
+    for (const auto& twin : work_.own_twins())
+      for (const auto& other : config_->shared[static_cast<std::size_t>(twin.parameter)].holders)
+        if (other.rank != config_->rank)
+          endpoint_.send({epoch_, payload::twin, config_->rank, other.rank, twin.parameter,
+                          twin.ordinal},
+                         {twin.gradient});
+  finish_exchange();
+}
+
+/// Goes on once everything that travels outside the plan has arrived.
+void stage_state::finish_exchange() {
+  auto& pool = work_.stream().pool();
+  if (phase_ == phase::installing) {
+    if (loose_.size() < installing_.size())
+      return;
+    for (const auto& what : loose_)
+      work_.install(installing_.at(static_cast<std::size_t>(what.chunk)),
+                    endpoint_.take(what, pool));
+    phase_ = phase::idle;
+    compat::tell(self_, trainer_, state_installed{epoch_, config_->rank});
+    return;
+  }
+  const bool training = step_.purpose == kernels::nn::purpose::train;
+  if (training && loose_.size() < work_.foreign_twins())
+    return;
+  stage_done answer{epoch_, config_->rank, work_.losses(), {}, tasks_, {}};
+  if (training) {
+    std::vector<rank_work::twin> received;
+    for (const auto& what : loose_)
+      received.push_back({what.chunk, what.micro_batch, endpoint_.take(what, pool).front()});
+    work_.combine(std::move(received));
+    answer.squares = work_.squares();
+  }
+  work_.end();
+  answer.memory = work_.memory();
+  phase_ = phase::idle;
+  compat::tell(self_, trainer_, std::move(answer));
+}
+
+// -- aborts ------------------------------------------------------------------------------------
+
+void stage_state::on_abort(const abort_step& message) {
+  aborted_epoch_ = std::max(aborted_epoch_, message.epoch);
+  if (busy_)
+    abort_pending_ = true; // The device still works on it.
+  else
+    finish_abort();
+}
+
+void stage_state::finish_abort() {
+  abort_pending_ = false;
+  phase_ = phase::idle;
+  results_.clear();
+  loose_.clear();
+  std::erase_if(early_, [&](const auto& what) { return what.epoch <= aborted_epoch_; });
+  endpoint_.forget(aborted_epoch_);
+  work_.abandon();
+  compat::tell(self_, trainer_, step_aborted{aborted_epoch_, config_->rank});
+}
+
+// -- parameters to and from the trainer --------------------------------------------------------
+
+void stage_state::on_send_state(const send_state& message) {
+  epoch_ = message.epoch;
+  const auto names = work_.owned_names();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    endpoint_.send({epoch_, payload::state, config_->rank, trainer_rank(),
+                    static_cast<std::int32_t>(i), 0},
+                   work_.state_of(names[i]));
+  compat::tell(self_, trainer_,
+               state_names{epoch_, config_->rank, names, work_.optimizer_slots()});
+}
+
+void stage_state::on_load_state(const load_state& message) {
+  installing_ = message.parameters;
+  phase_ = phase::installing;
+  enter(message.epoch);
+  finish_exchange();
+}
+
+// -- reports -----------------------------------------------------------------------------------
+
+std::string stage_state::waits_for() const {
+  if (busy_)
+    return fmt::format("rank {} runs {}", config_->rank, plan::to_string(busy_->what));
+  if (phase_ == phase::exchanging)
+    return fmt::format("rank {} waits for the other gradients of {} shared parameters",
+                       config_->rank, work_.foreign_twins() - loose_.size());
+  if (phase_ != phase::running)
+    return fmt::format("rank {} waits for the trainer", config_->rank);
+  auto text = fmt::format("rank {} waits, {} of {} credits in use", config_->rank,
+                          progress_.activations_held, mine().credits);
+  for (const auto kind : all_kinds) {
+    const auto* next = head(kind);
+    if (next == nullptr)
+      continue;
+    const auto lacks = inputs_.missing(kind, *next);
+    text += fmt::format("; {} needs {}",
+                        plan::to_string(plan::task{kind, next->chunk, next->micro_batch}),
+                        lacks.empty() ? "a credit or its turn" : lacks);
+  }
+  return text;
+}
+
+const plan::rank_plan& stage_state::mine() const {
+  return plan_->by_rank[static_cast<std::size_t>(config_->rank)];
+}
+
+std::int32_t stage_state::rank_of_chunk(std::int32_t chunk) const {
+  return plan_->chunks[static_cast<std::size_t>(chunk)].rank;
+}
+
+std::int64_t stage_state::now_ns() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+           self_->clock().now().time_since_epoch())
+    .count();
+}
+
+caf::actor spawn_stage(caf::actor_system& system, std::shared_ptr<stage_config> config,
+                       bool detached) {
+  using stage_actor = caf::stateful_actor<stage_state>;
+  return detached ? system.spawn<stage_actor, caf::detached>(std::move(config))
+                  : system.spawn<stage_actor>(std::move(config));
+}
+
+} // namespace sluice::actors

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/arrivals.hpp"
+#include "actors/caf_compat.hpp"
+#include "actors/messages.hpp"
+#include "actors/plan/dispatch.hpp"
+#include "actors/plan/plan.hpp"
+#include "actors/rank_work.hpp"
+#include "net/endpoint.hpp"
+
+namespace sluice::actors {
+
+/// What a stage actor is made of.
+struct stage_config {
+  std::int32_t rank = 0;
+  std::shared_ptr<const plan::plan> training;
+  std::unique_ptr<rank_work> work;
+  std::shared_ptr<net::network> network; ///< the trainer is the rank after the last
+  std::vector<shared_parameter> shared;
+  /// How much longer than its computation a task takes: emulated devices, and tests that shake
+  /// the timing. Empty: none.
+  std::function<caf::timespan(const plan::task&)> extra_time;
+};
+
+/// The stage actor: owns one device, is that device's host thread, and runs the dispatch rule over
+/// its part of the plan. See messages.hpp for what it is sent and answers.
+///
+/// Each handler ends with advance(): ask the rule, start at most one task. So messages, an abort
+/// among them, are handled between any two tasks.
+/// Thread: its own (detached) where it computes; a pooled one where it only emulates.
+class stage_state {
+public:
+  static constexpr const char* name = "sluice.stage";
+
+  stage_state(caf::event_based_actor* self, std::shared_ptr<stage_config> config);
+
+  caf::behavior make_behavior();
+
+private:
+  /// What the actor is in the middle of, besides its tasks.
+  enum class phase : std::uint8_t {
+    idle,       ///< between steps
+    running,    ///< tasks of the plan
+    exchanging, ///< all tasks done, gradients of shared parameters under way
+    installing, ///< parameters from the trainer under way
+    failed,     ///< reported; waits for the abort
+  };
+
+  void on_set_up(const set_up& message);
+  void on_begin(const begin_step& message);
+  void on_arrived(const net::transfer& what);
+  void on_task_done(const task_done& message);
+  void on_abort(const abort_step& message);
+  void on_send_state(const send_state& message);
+  void on_load_state(const load_state& message);
+
+  void enter(std::uint64_t epoch);
+  void note(const net::transfer& what);
+  void advance();
+  const plan::lane_entry* head(plan::task_kind kind) const;
+  bool head_here(plan::task_kind kind) const;
+  void start(plan::task_kind kind);
+  kernels::tensor_list compute(const plan::task& task);
+  void pass_on(const plan::task& task, kernels::tensor_list results);
+  void exchange_twins();
+  void finish_exchange();
+  void finish_abort();
+  std::string waits_for() const;
+  std::shared_ptr<const plan::plan> forward_plan(std::int32_t micro_batches);
+  const plan::rank_plan& mine() const;
+  std::int32_t rank_of_chunk(std::int32_t chunk) const;
+  std::int32_t trainer_rank() const { return config_->training->ranks; }
+  std::int64_t now_ns() const;
+
+  /// Runs a handler's body; an exception becomes stage_failed, with what was being done.
+  template <class Function>
+  void guarded(Function body);
+
+  caf::event_based_actor* self_;
+  std::shared_ptr<stage_config> config_;
+  rank_work& work_;
+  net::endpoint& endpoint_;
+  caf::actor trainer_;
+  std::uint64_t seed_ = 0;
+  std::map<std::int32_t, std::shared_ptr<const plan::plan>> forward_plans_; ///< by micro-batches
+
+  // The step under way.
+  phase phase_ = phase::idle;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t aborted_epoch_ = 0;
+  bool abort_pending_ = false; ///< an abort came while the device was busy
+  begin_step step_;
+  std::shared_ptr<const plan::plan> plan_;
+  plan::rank_progress progress_;
+  arrivals inputs_;
+  std::optional<plan::topology> links_;
+  std::optional<executed_task> busy_; ///< the task on the device
+  plan::lane_entry entry_;            ///< of that task
+  kernels::tensor_list results_;      ///< of that task, until it is done
+  std::vector<executed_task> tasks_;
+  std::vector<net::transfer> early_;  ///< arrivals of a step whose begin is still under way
+  std::vector<net::transfer> loose_;  ///< arrivals outside the plan: twins and states
+  std::vector<std::string> installing_;
+};
+
+/// Starts a stage actor. detached: on a thread of its own, as every stage that computes should be.
+caf::actor spawn_stage(caf::actor_system& system, std::shared_ptr<stage_config> config,
+                       bool detached);
+
+} // namespace sluice::actors

@@ -1,0 +1,426 @@
+#include "actors/trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/trainer_messages.hpp"
+
+namespace sluice::actors {
+
+using kernels::nn::purpose;
+using net::payload;
+
+trainer_state::trainer_state(caf::event_based_actor* self, std::shared_ptr<trainer_config> config)
+  : self_(self),
+    config_(std::move(config)),
+    endpoint_(config_->network->at(config_->training->ranks)),
+    pool_(kernels::make_cpu_device()),
+    lost_(config_->stages.size(), false) {}
+
+caf::behavior trainer_state::make_behavior() {
+  endpoint_.listen({
+    .arrived = [to = caf::actor_cast<caf::actor>(self_)](
+                 const net::transfer& what) { compat::anon_tell(to, arrived{what}); },
+    .failed = [to = caf::actor_cast<caf::actor>(self_)](
+                const std::string& what) { compat::anon_tell(to, channel_failed{what}); },
+  });
+  for (std::size_t rank = 0; rank < config_->stages.size(); ++rank)
+    watcher_.watch(self_, config_->stages[rank], [this, rank](const caf::error& reason) {
+      stage_lost(static_cast<std::int32_t>(rank), reason);
+    });
+  queue_.push_back({"set-up", {}, [this] {
+                      to_all(set_up{epoch_, config_->seed}, [this] { finish(caf::make_message()); });
+                    }});
+  next_request();
+  const auto run = [this](purpose why) {
+    return [this, why](const auto& request) { run_batch(why, request.data); };
+  };
+  return {
+    [run = run(purpose::train)](const train_batch& message) { run(message); },
+    [run = run(purpose::evaluate)](const evaluate_batch& message) { run(message); },
+    [run = run(purpose::predict)](const predict_batch& message) { run(message); },
+    [this](const fetch_state&) { request("fetching the weights", [this] { fetch(); }); },
+    [this](const install_state& message) {
+      request("installing the weights", [this, state = message.state] { install(*state); });
+    },
+    [this](const stage_ready& message) { answered(message.epoch, message.rank); },
+    [this](stage_done& message) {
+      if (running_ == nullptr || message.epoch != running_->epoch)
+        return;
+      const auto rank = message.rank;
+      done_[static_cast<std::size_t>(rank)] = std::move(message);
+      answered(running_->epoch, rank);
+    },
+    [this](const stage_applied& message) { answered(message.epoch, message.rank); },
+    [this](const step_aborted& message) { answered(message.epoch, message.rank); },
+    [this](const state_installed& message) { answered(message.epoch, message.rank); },
+    [this](state_names& message) {
+      if (running_ == nullptr || message.epoch != running_->epoch)
+        return;
+      const auto rank = message.rank;
+      outputs_expected_ += message.parameters.size();
+      states_[static_cast<std::size_t>(rank)] = std::move(message);
+      answered(running_->epoch, rank);
+    },
+    [this](const stage_failed& message) {
+      if (running_ != nullptr && message.epoch == running_->epoch)
+        fail(message.what);
+    },
+    [this](const channel_failed& message) { fail(message.what); },
+    [this](const arrived& message) {
+      if (running_ == nullptr || message.what.epoch != running_->epoch)
+        return;
+      outputs_.push_back(message.what);
+      if (running_->waiting_count == 0)
+        go_on();
+    },
+    [this](const description& message) { on_description(message); },
+    [this](const tick& message) {
+      if (running_ != nullptr && message.epoch == running_->epoch)
+        on_tick();
+    },
+  };
+}
+
+// -- one request at a time ---------------------------------------------------------------------
+
+void trainer_state::request(std::string name, std::function<void()> begin) {
+  queue_.push_back({std::move(name), self_->make_response_promise(), std::move(begin)});
+  if (running_ == nullptr)
+    next_request();
+}
+
+void trainer_state::next_request() {
+  running_.reset();
+  if (queue_.empty())
+    return;
+  auto next = std::move(queue_.front());
+  queue_.erase(queue_.begin());
+  const auto ranks = config_->stages.size();
+  running_ = std::make_unique<operation>();
+  running_->name = std::move(next.name);
+  running_->promise = std::move(next.promise);
+  running_->epoch = ++epoch_;
+  running_->started = running_->progressed = self_->clock().now();
+  running_->tasks_done.assign(ranks, 0);
+  running_->described.assign(ranks, {});
+  outputs_.clear();
+  outputs_expected_ = 0;
+  done_.assign(ranks, {});
+  states_.assign(ranks, {});
+  const auto refuse = [this](caf::sec code, const std::string& why) {
+    running_->promise.deliver(caf::make_error(code, why));
+    next_request();
+  };
+  if (!broken_.empty()) {
+    refuse(caf::sec::runtime_error, broken_);
+    return;
+  }
+  start_watch();
+  try {
+    next.begin();
+  } catch (const std::exception& problem) {
+    // Nothing has been sent to a stage yet, so there is nothing to abort.
+    refuse(caf::sec::invalid_argument, problem.what());
+  }
+}
+
+template <class Message>
+void trainer_state::to_all(const Message& message, std::function<void()> all_answered) {
+  running_->waiting.assign(config_->stages.size(), true);
+  running_->waiting_count = config_->stages.size();
+  running_->all_answered = std::move(all_answered);
+  for (const auto& stage : config_->stages)
+    compat::tell(self_, stage, message);
+}
+
+void trainer_state::answered(std::uint64_t epoch, std::int32_t rank) {
+  if (running_ == nullptr || epoch != running_->epoch)
+    return;
+  auto waiting = running_->waiting.begin() + rank;
+  if (!*waiting)
+    return;
+  *waiting = false;
+  running_->progressed = self_->clock().now();
+  if (--running_->waiting_count == 0)
+    go_on();
+}
+
+/// Calls a copy, since the operation may end, and with it its members, within the call.
+void trainer_state::go_on() {
+  const auto next = running_->all_answered;
+  next();
+}
+
+void trainer_state::finish(caf::message answer) {
+  // The set-up has no promise: nobody asked for it.
+  if (running_->promise.pending())
+    running_->promise.deliver(std::move(answer));
+  next_request();
+}
+
+// -- failures ----------------------------------------------------------------------------------
+
+/// Aborts the running operation on all stages, then answers it with the first thing that failed.
+void trainer_state::fail(const std::string& what) {
+  if (running_ == nullptr || !running_->failure.empty())
+    return;
+  running_->failure = fmt::format("{}: {}", running_->name, what);
+  running_->progressed = self_->clock().now();
+  running_->waiting.assign(lost_.size(), false);
+  running_->waiting_count = 0;
+  running_->all_answered = [this] { give_up(); };
+  endpoint_.forget(running_->epoch);
+  for (std::size_t rank = 0; rank < lost_.size(); ++rank) {
+    if (lost_[rank])
+      continue;
+    running_->waiting[rank] = true;
+    ++running_->waiting_count;
+    compat::tell_urgent(self_, config_->stages[rank], abort_step{running_->epoch});
+  }
+  if (running_->waiting_count == 0)
+    go_on();
+}
+
+void trainer_state::give_up() {
+  if (running_->promise.pending())
+    running_->promise.deliver(caf::make_error(caf::sec::runtime_error, running_->failure));
+  else
+    broken_ = running_->failure; // The set-up failed.
+  next_request();
+}
+
+void trainer_state::stage_lost(std::int32_t rank, const caf::error& reason) {
+  lost_[static_cast<std::size_t>(rank)] = true;
+  broken_ = fmt::format("the stage of rank {} has ended ({})", rank, caf::to_string(reason));
+  if (running_ == nullptr)
+    return;
+  if (running_->failure.empty())
+    fail(broken_);
+  else
+    answered(running_->epoch, rank); // It will not answer the abort.
+}
+
+void trainer_state::start_watch() {
+  compat::tell_after(self_, self_, config_->deadline / 4, tick{running_->epoch});
+}
+
+/// Asks every stage how it is doing; without progress until the deadline, says who waits for what.
+void trainer_state::on_tick() {
+  const auto idle = self_->clock().now() - running_->progressed;
+  if (idle >= config_->deadline) {
+    for (std::size_t rank = 0; rank < running_->described.size(); ++rank)
+      if (running_->described[rank].empty())
+        running_->described[rank] = fmt::format("rank {} does not answer", rank);
+    const auto stall = fmt::format("no progress for {} ms: {}", config_->deadline.count(),
+                                   fmt::join(running_->described, " | "));
+    if (running_->failure.empty()) {
+      fail(stall);
+    } else {
+      running_->failure += "; the abort did not end either: " + stall;
+      broken_ = running_->failure;
+      give_up();
+      return;
+    }
+  } else {
+    std::ranges::fill(running_->described, std::string{});
+    for (const auto& stage : config_->stages)
+      compat::tell_urgent(self_, stage, describe{running_->epoch});
+  }
+  start_watch();
+}
+
+void trainer_state::on_description(const description& message) {
+  if (running_ == nullptr || message.epoch != running_->epoch)
+    return;
+  const auto rank = static_cast<std::size_t>(message.rank);
+  running_->described[rank] = message.waits_for;
+  if (std::exchange(running_->tasks_done[rank], message.tasks_done) != message.tasks_done)
+    running_->progressed = self_->clock().now();
+}
+
+// -- batches -----------------------------------------------------------------------------------
+
+void trainer_state::run_batch(purpose why, const std::shared_ptr<const batch>& data) {
+  static constexpr std::array names{"step", "evaluation after step", "prediction after step"};
+  request(fmt::format("{} {}", names.at(static_cast<std::size_t>(why)), step_), [this, why, data] {
+    check(*data, why);
+    purpose_ = why;
+    valid_targets_ = 0;
+    begin_step begin{.epoch = epoch_,
+                     .step = step_,
+                     .purpose = why,
+                     .micro_batches = static_cast<std::int32_t>(data->size())};
+    std::int64_t samples = 0;
+    for (const auto& part : *data) {
+      begin.first_samples.push_back(samples);
+      samples += part.samples;
+      valid_targets_ += part.valid_targets;
+    }
+    // Applied once, in the backward of the loss; a batch without a valid target has gradient 0.
+    begin.loss_scale = valid_targets_ > 0 ? 1.0 / static_cast<double>(valid_targets_) : 0.0;
+    report_ = step_report{.step = step_, .valid_targets = valid_targets_};
+    to_all(begin, [this] { purpose_ == purpose::predict ? finish_prediction() : finish_training(); });
+    if (why == purpose::predict)
+      outputs_expected_ = data->size();
+    feed(*data);
+  });
+}
+
+void trainer_state::check(const batch& data, purpose why) const {
+  const auto planned = static_cast<std::size_t>(config_->training->micro_batches);
+  if (why == purpose::train && data.size() != planned)
+    throw std::invalid_argument(fmt::format(
+      "step {}: the plan runs {} micro-batches a step, the batch has {}; no weight was changed",
+      step_, planned, data.size()));
+  if (data.empty())
+    throw std::invalid_argument("a batch without micro-batches");
+  for (std::size_t i = 0; i < data.size(); ++i)
+    if (data[i].inputs.empty() || (why != purpose::predict && data[i].targets.empty()))
+      throw std::invalid_argument(fmt::format("micro-batch {} has no {}", i,
+                                              data[i].inputs.empty() ? "inputs" : "targets"));
+}
+
+/// Sends inputs to the first chunks and targets to the last.
+void trainer_state::feed(const batch& data) {
+  const auto& training = *config_->training;
+  const auto micro_batches = static_cast<std::int32_t>(data.size());
+  const auto routes = purpose_ == purpose::train
+                        ? training.route_of
+                        : plan::forward_only(training, micro_batches).route_of;
+  for (std::size_t m = 0; m < data.size(); ++m) {
+    const auto& route = training.routes[static_cast<std::size_t>(routes[m])];
+    const auto send = [&](payload kind, std::int32_t chunk, const kernels::tensor_list& what) {
+      const auto to = training.chunks[static_cast<std::size_t>(chunk)].rank;
+      endpoint_.send({epoch_, kind, training.ranks, to, chunk, static_cast<std::int32_t>(m)}, what);
+    };
+    send(payload::input, route.front(), data[m].inputs);
+    if (purpose_ != purpose::predict)
+      send(payload::target, route.back(), data[m].targets);
+  }
+}
+
+double trainer_state::mean_loss() const {
+  std::map<std::int32_t, double> by_micro_batch; // So that the order of the sum is fixed.
+  for (const auto& stage : done_)
+    for (const auto& each : stage.losses)
+      by_micro_batch[each.micro_batch] += each.sum;
+  double sum = 0;
+  for (const auto& [micro_batch, loss] : by_micro_batch)
+    sum += loss;
+  return valid_targets_ > 0 ? sum / static_cast<double>(valid_targets_) : 0.0;
+}
+
+/// All tasks have run everywhere: decides on the update and has it made.
+void trainer_state::finish_training() {
+  report_.loss = mean_loss();
+  std::map<std::string, double> squares; // In the order of the names, whoever holds them.
+  for (const auto& stage : done_)
+    for (const auto& each : stage.squares)
+      squares[each.parameter] += each.sum;
+  double sum = 0;
+  for (const auto& [name, square] : squares)
+    sum += square;
+  report_.gradient_norm = std::sqrt(sum);
+  summarise(report_, std::exchange(done_, {}));
+  const auto report = [this] {
+    const std::chrono::duration<double> taken = self_->clock().now() - running_->started;
+    report_.seconds = taken.count();
+    finish(caf::make_message(std::move(report_)));
+  };
+  if (purpose_ == purpose::evaluate) {
+    report();
+    return;
+  }
+  if (!std::isfinite(report_.gradient_norm)) {
+    report_.skipped = true;
+    ++step_;
+    report();
+    return;
+  }
+  if (config_->clip > 0 && report_.gradient_norm > config_->clip)
+    report_.gradient_scale = config_->clip / report_.gradient_norm;
+  report_.learning_rate = config_->learning_rate(step_);
+  to_all(apply{epoch_, step_, report_.learning_rate, report_.gradient_scale}, [this, report] {
+    ++step_;
+    report();
+  });
+}
+
+void trainer_state::finish_prediction() {
+  if (outputs_.size() < outputs_expected_)
+    return;
+  prediction answer;
+  answer.outputs.resize(outputs_.size());
+  for (const auto& what : outputs_)
+    answer.outputs.at(static_cast<std::size_t>(what.micro_batch)) = endpoint_.take(what, pool_);
+  finish(caf::make_message(std::move(answer)));
+}
+
+// -- weights -----------------------------------------------------------------------------------
+
+void trainer_state::fetch() {
+  to_all(send_state{epoch_}, [this] { finish_fetch(); });
+}
+
+void trainer_state::finish_fetch() {
+  if (outputs_.size() < outputs_expected_)
+    return;
+  auto state = std::make_shared<model_state>();
+  state->step = step_;
+  for (const auto& names : states_)
+    if (!names.optimizer_slots.empty())
+      state->optimizer_slots = names.optimizer_slots;
+  for (const auto& what : outputs_) {
+    const auto& names = states_.at(static_cast<std::size_t>(what.from)).parameters;
+    state->parameters.push_back(
+      {names.at(static_cast<std::size_t>(what.chunk)), endpoint_.take(what, pool_)});
+  }
+  std::ranges::sort(state->parameters, {}, &named_state::name);
+  finish(caf::make_message(std::shared_ptr<const model_state>(std::move(state))));
+}
+
+void trainer_state::install(const model_state& state) {
+  std::map<std::string, const named_state*> given;
+  for (const auto& each : state.parameters)
+    given[each.name] = &each;
+  std::size_t used = 0;
+  std::map<std::string, bool> wanted;
+  for (const auto& names : config_->names)
+    for (const auto& name : names)
+      wanted[name] = given.contains(name);
+  for (const auto& [name, found] : wanted) {
+    used += found ? 1 : 0;
+    if (!found)
+      throw std::invalid_argument(fmt::format("the parameter {} is missing", name));
+  }
+  if (used != given.size())
+    for (const auto& [name, tensors] : given)
+      if (!wanted.contains(name))
+        throw std::invalid_argument(fmt::format("the model has no parameter {}", name));
+
+  running_->waiting.assign(config_->stages.size(), true);
+  running_->waiting_count = config_->stages.size();
+  running_->all_answered = [this, step = state.step] {
+    step_ = step;
+    finish(caf::make_message(caf::unit));
+  };
+  for (std::size_t rank = 0; rank < config_->stages.size(); ++rank) {
+    const auto& names = config_->names[rank];
+    compat::tell(self_, config_->stages[rank], load_state{epoch_, names});
+    for (std::size_t i = 0; i < names.size(); ++i)
+      endpoint_.send({epoch_, payload::state, config_->training->ranks,
+                      static_cast<std::int32_t>(rank), static_cast<std::int32_t>(i), 0},
+                     given.at(names[i])->tensors);
+  }
+}
+
+caf::actor spawn_trainer(caf::actor_system& system, std::shared_ptr<trainer_config> config) {
+  return system.spawn<caf::stateful_actor<trainer_state>>(std::move(config));
+}
+
+} // namespace sluice::actors
