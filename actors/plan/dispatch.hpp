@@ -7,19 +7,23 @@
 
 namespace sluice::plan {
 
-/// How far a rank is within a step. Everything that dispatch() needs beside the rank's plan, and
-/// all of it counts, so that it is cheap to keep and to print.
+/// How far a rank is within a step: everything that dispatch() needs beside the rank's plan. The
+/// head of a lane is the first entry not yet started; an exhausted lane has none.
 struct rank_progress {
   std::int32_t forwards_started = 0;
   std::int32_t backwards_started = 0;
   std::int32_t weights_started = 0;
-  std::int32_t weights_ready = 0;    ///< backwards finished, whose W may run (0 without split)
+  std::int32_t updates_started = 0;
   std::int32_t activations_held = 0; ///< forwards started, less activations released
-  bool forward_here = false;         ///< whether the input of the next forward has arrived
-  bool backward_here = false;        ///< whether the input of the next backward has arrived
+  bool forward_here = false;  ///< the head of F has its input, its weights, a slot for its output
+  bool backward_here = false; ///< the head of B has its input and a slot for its output
+  bool weight_here = false;   ///< the backward of the head of W is done
+  bool update_here = false;   ///< all gradients that the head of U applies are summed
+
+  bool operator==(const rank_progress&) const = default;
 };
 
-/// The whole choice of an idle rank: which kind of task to start now, the next of its lane; or
+/// The whole choice of an idle rank: which kind of task to start now, the head of its lane; or
 /// nothing, which means: wait for a message.
 ///
 /// Warm-up, steady state and cool-down are nowhere in it. They emerge: while fewer than `warm_up`
@@ -28,6 +32,6 @@ struct rank_progress {
 std::optional<task_kind> dispatch(const rank_plan& mine, const rank_progress& now);
 
 /// Whether every task of the rank has started.
-bool all_started(const rank_plan& mine, const rank_progress& now, bool split_backward);
+bool all_started(const rank_plan& mine, const rank_progress& now);
 
 } // namespace sluice::plan

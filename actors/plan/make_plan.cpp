@@ -1,0 +1,92 @@
+#include "actors/plan/make_plan.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "actors/plan/schedules/schedules.hpp"
+
+namespace sluice::plan {
+
+namespace {
+
+constexpr schedule known[] = {
+  {"gpipe", "all forwards, then all backwards", 1, false, schedules::gpipe},
+  {"1f1b", "one forward, one backward: as many activations as stages ahead", 1, false,
+   schedules::one_f_one_b},
+};
+
+const schedule& find(std::string_view name) {
+  const auto found = std::find_if(std::begin(known), std::end(known),
+                                  [&](const schedule& s) { return s.name == name; });
+  if (found != std::end(known))
+    return *found;
+  std::string names;
+  for (const auto& s : known)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", s.name);
+  throw plan_error(fmt::format("unknown schedule '{}'; there are {}", name, names));
+}
+
+void require(bool holds, std::string_view what, std::int64_t is) {
+  if (!holds)
+    throw plan_error(fmt::format("{}, not {}", what, is));
+}
+
+/// Above its own number a rank only gains slack. Below, the warm-up level must follow: a rank that
+/// waits for a forward that it has no credit for, and may not run a backward instead, waits forever.
+void set_credits(plan& made, std::int32_t credits) {
+  for (auto& mine : made.by_rank) {
+    mine.stand_in = mine.stand_in || credits > mine.credits;
+    mine.credits = credits;
+    mine.warm_up = std::min(mine.warm_up, credits);
+  }
+}
+
+} // namespace
+
+std::span<const schedule> all_schedules() {
+  return known;
+}
+
+plan forward_only(plan training) {
+  training.forward_only = true;
+  for (auto& mine : training.by_rank) {
+    mine.backwards.clear();
+    mine.weights.clear();
+    mine.updates.clear();
+    mine.order.clear();
+    for (auto& entry : mine.forwards)
+      entry.version = 0;
+  }
+  training.asynchronous = false;
+  return training;
+}
+
+plan make_plan(std::string_view name, const plan_request& wanted) {
+  const auto& schedule = find(name);
+  require(wanted.stages >= 1, "the number of stages must be at least 1", wanted.stages);
+  require(wanted.micro_batches >= 1, "the number of micro-batches must be at least 1",
+          wanted.micro_batches);
+  require(wanted.receive_slots >= 0, "the number of receive slots must be 0 or more",
+          wanted.receive_slots);
+  const auto chunks = wanted.chunks.value_or(schedule.chunks);
+  require(chunks >= 1, "the number of chunks must be at least 1", chunks);
+  require(schedule.chunks_free || chunks == schedule.chunks,
+          fmt::format("{} has {} chunk{} a rank", name, schedule.chunks,
+                      schedule.chunks == 1 ? "" : "s"),
+          chunks);
+  const auto credits = wanted.credits.value_or(1);
+  require(credits >= 1, "the number of credits must be at least 1", credits);
+
+  auto exact = wanted;
+  exact.chunks = chunks;
+  auto made = schedule.make(exact);
+  made.schedule = name;
+  made.receive_slots = wanted.receive_slots;
+  if (wanted.credits)
+    set_credits(made, credits);
+  return wanted.forward_only ? forward_only(std::move(made)) : made;
+}
+
+} // namespace sluice::plan
