@@ -49,28 +49,28 @@ struct begin_step {
   kernels::nn::purpose purpose = kernels::nn::purpose::train;
   std::int32_t micro_batches = 0;
   double loss_scale = 1.0;
-  std::vector<std::int64_t> first_samples; ///< by micro-batch
+  std::vector<std::int64_t> first_samples = {}; ///< by micro-batch
 };
 
 /// Endpoint to stage (or to the trainer): a transfer can be taken.
 struct arrived {
-  net::transfer what;
+  net::transfer what = {};
 };
 
 /// Endpoint to stage (or to the trainer): a channel broke.
 struct channel_failed {
-  std::string what;
+  std::string what = {};
 };
 
 /// Stage to itself: its device has finished a task.
 struct task_done {
   std::uint64_t epoch = 0;
-  plan::task what;
+  plan::task what = {};
 };
 
 /// One task as it ran, on the actor system's clock.
 struct executed_task {
-  plan::task what;
+  plan::task what = {};
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
 };
@@ -83,7 +83,7 @@ struct micro_batch_loss {
 
 /// The sum of squares of one parameter's gradient.
 struct gradient_square {
-  std::string parameter;
+  std::string parameter = {};
   double sum = 0;
 };
 
@@ -100,10 +100,10 @@ struct stage_memory {
 struct stage_done {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
-  std::vector<micro_batch_loss> losses;  ///< empty on a stage without a loss
-  std::vector<gradient_square> squares;  ///< a shared parameter's once, at its first holder
-  std::vector<executed_task> tasks;      ///< in the order of their start
-  stage_memory memory;
+  std::vector<micro_batch_loss> losses = {};  ///< empty on a stage without a loss
+  std::vector<gradient_square> squares = {};  ///< a shared parameter's once, at its first holder
+  std::vector<executed_task> tasks = {};      ///< in the order of their start
+  stage_memory memory = {};
 };
 
 /// Trainer to stage: update the weights with the gradients times `gradient_scale`.
@@ -133,7 +133,7 @@ struct step_aborted {
 struct stage_failed {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
-  std::string what;
+  std::string what = {};
 };
 
 /// Trainer to stage, when a step has made no progress: what are you waiting for? Urgent.
@@ -145,7 +145,7 @@ struct description {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
   std::int64_t tasks_done = 0;
-  std::string waits_for; ///< one line
+  std::string waits_for = {}; ///< one line
 };
 
 /// Trainer to stage: send parameters and optimizer state (of those that this rank is the first
@@ -157,15 +157,15 @@ struct send_state {
 struct state_names {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
-  std::vector<std::string> parameters;
-  std::vector<std::string> optimizer_slots; ///< state tensors that follow each parameter's value
+  std::vector<std::string> parameters = {};
+  std::vector<std::string> optimizer_slots = {}; ///< state tensors that follow each parameter's value
 };
 
 /// Trainer to stage: the named parameters' values and states arrive in this order; install them.
 /// Answer: state_installed.
 struct load_state {
   std::uint64_t epoch = 0;
-  std::vector<std::string> parameters;
+  std::vector<std::string> parameters = {};
 };
 
 struct state_installed {

@@ -13,7 +13,7 @@ struct stage_report {
   double busy_seconds = 0;  ///< in tasks
   double bubble = 0;        ///< 1 - busy / span
   double idle_seconds = 0;  ///< between its first and its last task: the schedule's cost
-  stage_memory memory;
+  stage_memory memory = {};
 };
 
 /// What a training step (or an evaluation) did.
@@ -28,8 +28,8 @@ struct step_report {
   double seconds = 0;               ///< from the request to the report
   double span_seconds = 0;          ///< from the first start of a task to the last end
   double bubble = 0;                ///< 1 - work / (stages x span)
-  std::vector<stage_report> stages;
-  std::vector<std::vector<executed_task>> tasks; ///< by rank, in the order of their start
+  std::vector<stage_report> stages = {};
+  std::vector<std::vector<executed_task>> tasks = {}; ///< by rank, in the order of their start
 };
 
 /// Fills span, bubble and stages from what the stages reported.

@@ -11,29 +11,15 @@ namespace sluice::actors {
 using net::payload;
 using plan::task_kind;
 
-namespace {
-
-constexpr std::array all_kinds{task_kind::forward, task_kind::backward, task_kind::weight,
-                               task_kind::update};
-
-/// How many tasks of a kind have started, in the rule's terms.
-std::int32_t& started(plan::rank_progress& of, task_kind kind) {
-  switch (kind) {
-    case task_kind::forward: return of.forwards_started;
-    case task_kind::backward: return of.backwards_started;
-    case task_kind::weight: return of.weights_started;
-    case task_kind::update: return of.updates_started;
-  }
-  throw std::logic_error("no such kind of task");
-}
-
-} // namespace
+stage_state::run::run(plan::plan of, std::int32_t rank)
+  : plan(std::move(of)), links(plan), book(plan, links, rank) {}
 
 stage_state::stage_state(caf::event_based_actor* self, std::shared_ptr<stage_config> config)
   : self_(self),
     config_(std::move(config)),
     work_(*config_->work),
-    endpoint_(config_->network->at(config_->rank)) {}
+    endpoint_(config_->network->at(config_->rank)),
+    training_(config_->training, config_->rank) {}
 
 template <class Function>
 void stage_state::guarded(Function body) {
@@ -97,13 +83,11 @@ void stage_state::on_begin(const begin_step& message) {
   if (message.epoch <= aborted_epoch_)
     return; // The abort, being urgent, overtook it.
   step_ = message;
-  const bool training = message.purpose == kernels::nn::purpose::train;
-  plan_ = training ? config_->training : forward_plan(message.micro_batches);
-  links_.emplace(*plan_);
-  progress_ = {};
+  run_ = &run_of(message);
+  const bool with_targets = message.purpose != kernels::nn::purpose::predict;
+  run_->book.reset({.to_first = 1, .to_last = with_targets});
   tasks_.clear();
-  inputs_.begin(*plan_, config_->rank, message.purpose != kernels::nn::purpose::predict);
-  work_.begin(message, *plan_, seed_);
+  work_.begin(message, run_->plan, seed_);
   phase_ = phase::running;
   enter(message.epoch);
   advance();
@@ -118,12 +102,14 @@ void stage_state::enter(std::uint64_t epoch) {
     on_arrived(what);
 }
 
-std::shared_ptr<const plan::plan> stage_state::forward_plan(std::int32_t micro_batches) {
-  auto& cached = forward_plans_[micro_batches];
+stage_state::run& stage_state::run_of(const begin_step& step) {
+  if (step.purpose == kernels::nn::purpose::train)
+    return training_;
+  auto& cached = forward_runs_[step.micro_batches];
   if (cached == nullptr)
-    cached = std::make_shared<const plan::plan>(
-      plan::forward_only(*config_->training, micro_batches));
-  return cached;
+    cached = std::make_unique<run>(plan::forward_only(config_->training, step.micro_batches),
+                                   config_->rank);
+  return *cached;
 }
 
 // -- arrivals ----------------------------------------------------------------------------------
@@ -146,7 +132,9 @@ void stage_state::note(const net::transfer& what) {
   if (what.payload == payload::twin || what.payload == payload::state)
     loose_.push_back(what);
   else
-    inputs_.note(what);
+    run_->book.arrived(what.payload == payload::gradient ? task_kind::backward
+                                                         : task_kind::forward,
+                       what.chunk, what.micro_batch);
 }
 
 // -- tasks -------------------------------------------------------------------------------------
@@ -154,36 +142,16 @@ void stage_state::note(const net::transfer& what) {
 void stage_state::advance() {
   if (phase_ != phase::running || busy_)
     return;
-  progress_.forward_here = head_here(task_kind::forward);
-  progress_.backward_here = head_here(task_kind::backward);
-  progress_.weight_here = head_here(task_kind::weight);
-  progress_.update_here = head_here(task_kind::update);
-  if (const auto kind = plan::dispatch(mine(), progress_))
-    start(*kind);
-  else if (plan::all_started(mine(), progress_))
+  if (const auto next = run_->book.next())
+    start(*next);
+  else if (run_->book.all_started())
     exchange_twins();
 }
 
-/// The next entry of a lane; null at its end.
-const plan::lane_entry* stage_state::head(task_kind kind) const {
-  const auto& lane = mine().lane(kind);
-  const auto started = static_cast<std::size_t>(started(const_cast<plan::rank_progress&>(progress_), kind));
-  return started < lane.size() ? &lane[started] : nullptr;
-}
-
-bool stage_state::head_here(task_kind kind) const {
-  const auto* next = head(kind);
-  return next != nullptr && inputs_.here(kind, *next);
-}
-
-void stage_state::start(task_kind kind) {
-  entry_ = *head(kind);
-  const plan::task task{kind, entry_.chunk, entry_.micro_batch};
-  ++started(progress_, kind);
-  if (kind == task_kind::forward)
-    ++progress_.activations_held;
+void stage_state::start(const plan::task& task) {
   busy_ = executed_task{task, now_ns(), 0};
   results_ = compute(task);
+  run_->book.start(task);
   const auto more = config_->extra_time ? config_->extra_time(task) : caf::timespan{0};
   if (more > caf::timespan{0})
     compat::tell_after(self_, self_, more, task_done{epoch_, task});
@@ -197,15 +165,16 @@ kernels::tensor_list stage_state::compute(const plan::task& task) {
   const auto take = [&](payload kind, std::int32_t from) {
     return endpoint_.take({epoch_, kind, from, config_->rank, task.chunk, task.micro_batch}, pool);
   };
-  const auto sources = links_->sources(task.chunk);
-  const auto targets = links_->targets(task.chunk);
+  const auto entry = *run_->book.head(task.kind);
+  const auto sources = run_->links.sources(task.chunk);
+  const auto targets = run_->links.targets(task.chunk);
   switch (task.kind) {
     case task_kind::forward: break;
     case task_kind::backward:
-      return work_.backward(entry_, targets.empty()
+      return work_.backward(entry, targets.empty()
                                       ? kernels::tensor_list{}
                                       : take(payload::gradient, rank_of_chunk(targets.front())));
-    case task_kind::weight: work_.weight(entry_); return {};
+    case task_kind::weight: work_.weight(entry); return {};
     case task_kind::update: throw std::logic_error("updates within a step are not built yet");
   }
   auto inputs = sources.empty() ? take(payload::input, trainer_rank())
@@ -213,7 +182,7 @@ kernels::tensor_list stage_state::compute(const plan::task& task) {
   if (targets.empty() && step_.purpose != kernels::nn::purpose::predict)
     for (auto& target : take(payload::target, trainer_rank()))
       inputs.push_back(std::move(target));
-  return work_.forward(entry_, std::move(inputs));
+  return work_.forward(entry, std::move(inputs));
 }
 
 void stage_state::on_task_done(const task_done& message) {
@@ -226,22 +195,15 @@ void stage_state::on_task_done(const task_done& message) {
     finish_abort();
     return;
   }
-  const auto& task = message.what;
-  const bool summed = task.kind == task_kind::weight
-                      || (task.kind == task_kind::backward && !entry_.split);
-  if (summed || (plan_->forward_only && task.kind == task_kind::forward))
-    --progress_.activations_held;
-  if (summed)
-    inputs_.note_summed(entry_);
-  inputs_.note_done(task);
-  pass_on(task, std::exchange(results_, {}));
+  run_->book.finish(message.what);
+  pass_on(message.what, std::exchange(results_, {}));
   advance();
 }
 
 /// Sends what a task gave to the rank that needs it.
 void stage_state::pass_on(const plan::task& task, kernels::tensor_list results) {
   net::transfer what{epoch_, payload::activation, config_->rank, 0, 0, task.micro_batch};
-  const auto receivers = links_->receivers(task.kind, task.chunk);
+  const auto receivers = run_->links.receivers(task.kind, task.chunk);
   if (!receivers.empty()) {
     what.payload = task.kind == task_kind::forward ? payload::activation : payload::gradient;
     what.chunk = receivers.front();
@@ -352,26 +314,11 @@ std::string stage_state::waits_for() const {
                        config_->rank, work_.foreign_twins() - loose_.size());
   if (phase_ != phase::running)
     return fmt::format("rank {} waits for the trainer", config_->rank);
-  auto text = fmt::format("rank {} waits, {} of {} credits in use", config_->rank,
-                          progress_.activations_held, mine().credits);
-  for (const auto kind : all_kinds) {
-    const auto* next = head(kind);
-    if (next == nullptr)
-      continue;
-    const auto lacks = inputs_.missing(kind, *next);
-    text += fmt::format("; {} needs {}",
-                        plan::to_string(plan::task{kind, next->chunk, next->micro_batch}),
-                        lacks.empty() ? "a credit or its turn" : lacks);
-  }
-  return text;
-}
-
-const plan::rank_plan& stage_state::mine() const {
-  return plan_->by_rank[static_cast<std::size_t>(config_->rank)];
+  return fmt::format("rank {} waits; {}", config_->rank, run_->book.waits_for());
 }
 
 std::int32_t stage_state::rank_of_chunk(std::int32_t chunk) const {
-  return plan_->chunks[static_cast<std::size_t>(chunk)].rank;
+  return run_->plan.chunks[static_cast<std::size_t>(chunk)].rank;
 }
 
 std::int64_t stage_state::now_ns() const {

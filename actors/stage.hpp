@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/arrivals.hpp"
 #include "actors/caf_compat.hpp"
 #include "actors/messages.hpp"
-#include "actors/plan/dispatch.hpp"
+#include "actors/plan/ledger.hpp"
 #include "actors/plan/plan.hpp"
 #include "actors/rank_work.hpp"
 #include "net/endpoint.hpp"
@@ -21,7 +20,7 @@ namespace sluice::actors {
 /// What a stage actor is made of.
 struct stage_config {
   std::int32_t rank = 0;
-  std::shared_ptr<const plan::plan> training;
+  plan::plan training;
   std::unique_ptr<rank_work> work;
   std::shared_ptr<net::network> network; ///< the trainer is the rank after the last
   std::vector<shared_parameter> shared;
@@ -54,6 +53,15 @@ private:
     failed,     ///< reported; waits for the abort
   };
 
+  /// A plan with this rank's bookkeeping over it.
+  struct run {
+    run(plan::plan of, std::int32_t rank);
+    run(const run&) = delete; // The members point at each other.
+    plan::plan plan;
+    plan::topology links;
+    plan::ledger book;
+  };
+
   void on_set_up(const set_up& message);
   void on_begin(const begin_step& message);
   void on_arrived(const net::transfer& what);
@@ -65,19 +73,16 @@ private:
   void enter(std::uint64_t epoch);
   void note(const net::transfer& what);
   void advance();
-  const plan::lane_entry* head(plan::task_kind kind) const;
-  bool head_here(plan::task_kind kind) const;
-  void start(plan::task_kind kind);
+  void start(const plan::task& task);
   kernels::tensor_list compute(const plan::task& task);
   void pass_on(const plan::task& task, kernels::tensor_list results);
   void exchange_twins();
   void finish_exchange();
   void finish_abort();
   std::string waits_for() const;
-  std::shared_ptr<const plan::plan> forward_plan(std::int32_t micro_batches);
-  const plan::rank_plan& mine() const;
+  run& run_of(const begin_step& step);
   std::int32_t rank_of_chunk(std::int32_t chunk) const;
-  std::int32_t trainer_rank() const { return config_->training->ranks; }
+  std::int32_t trainer_rank() const { return config_->training.ranks; }
   std::int64_t now_ns() const;
 
   /// Runs a handler's body; an exception becomes stage_failed, with what was being done.
@@ -90,7 +95,8 @@ private:
   net::endpoint& endpoint_;
   caf::actor trainer_;
   std::uint64_t seed_ = 0;
-  std::map<std::int32_t, std::shared_ptr<const plan::plan>> forward_plans_; ///< by micro-batches
+  run training_;
+  std::map<std::int32_t, std::unique_ptr<run>> forward_runs_; ///< by micro-batches
 
   // The step under way.
   phase phase_ = phase::idle;
@@ -98,12 +104,8 @@ private:
   std::uint64_t aborted_epoch_ = 0;
   bool abort_pending_ = false; ///< an abort came while the device was busy
   begin_step step_;
-  std::shared_ptr<const plan::plan> plan_;
-  plan::rank_progress progress_;
-  arrivals inputs_;
-  std::optional<plan::topology> links_;
+  run* run_ = nullptr;
   std::optional<executed_task> busy_; ///< the task on the device
-  plan::lane_entry entry_;            ///< of that task
   kernels::tensor_list results_;      ///< of that task, until it is done
   std::vector<executed_task> tasks_;
   std::vector<net::transfer> early_;  ///< arrivals of a step whose begin is still under way

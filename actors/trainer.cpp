@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/plan/make_plan.hpp"
 #include "actors/trainer_messages.hpp"
 
 namespace sluice::actors {
@@ -17,7 +18,7 @@ using net::payload;
 trainer_state::trainer_state(caf::event_based_actor* self, std::shared_ptr<trainer_config> config)
   : self_(self),
     config_(std::move(config)),
-    endpoint_(config_->network->at(config_->training->ranks)),
+    endpoint_(config_->network->at(config_->training.ranks)),
     pool_(kernels::make_cpu_device()),
     lost_(config_->stages.size(), false) {}
 
@@ -272,7 +273,7 @@ void trainer_state::run_batch(purpose why, const std::shared_ptr<const batch>& d
 }
 
 void trainer_state::check(const batch& data, purpose why) const {
-  const auto planned = static_cast<std::size_t>(config_->training->micro_batches);
+  const auto planned = static_cast<std::size_t>(config_->training.micro_batches);
   if (why == purpose::train && data.size() != planned)
     throw std::invalid_argument(fmt::format(
       "step {}: the plan runs {} micro-batches a step, the batch has {}; no weight was changed",
@@ -287,7 +288,7 @@ void trainer_state::check(const batch& data, purpose why) const {
 
 /// Sends inputs to the first chunks and targets to the last.
 void trainer_state::feed(const batch& data) {
-  const auto& training = *config_->training;
+  const auto& training = config_->training;
   const auto micro_batches = static_cast<std::int32_t>(data.size());
   const auto routes = purpose_ == purpose::train
                         ? training.route_of
@@ -413,7 +414,7 @@ void trainer_state::install(const model_state& state) {
     const auto& names = config_->names[rank];
     compat::tell(self_, config_->stages[rank], load_state{epoch_, names});
     for (std::size_t i = 0; i < names.size(); ++i)
-      endpoint_.send({epoch_, payload::state, config_->training->ranks,
+      endpoint_.send({epoch_, payload::state, config_->training.ranks,
                       static_cast<std::int32_t>(rank), static_cast<std::int32_t>(i), 0},
                      given.at(names[i])->tensors);
   }

@@ -64,7 +64,7 @@ struct install_state {
 
 /// What a trainer actor is made of.
 struct trainer_config {
-  std::shared_ptr<const plan::plan> training;
+  plan::plan training;
   std::vector<caf::actor> stages;                     ///< by rank
   std::vector<std::vector<std::string>> names;        ///< parameters that each rank holds
   std::shared_ptr<net::network> network;              ///< the trainer is the rank after the last

@@ -4,8 +4,8 @@
 
 namespace sluice::kernels {
 
-stream::stream(std::shared_ptr<device> on, int threads)
-  : pool_(std::move(on)),
+stream::stream(std::shared_ptr<device> on, int threads, std::size_t memory_limit_bytes)
+  : pool_(std::move(on), memory_limit_bytes),
     threads_(threads),
     products_(std::make_unique<product_cache>(threads)) {}
 

@@ -17,7 +17,8 @@ class stream {
 public:
   /// threads: how many a matrix product uses (on a CPU); results are bitwise the same only
   /// for the same number.
-  explicit stream(std::shared_ptr<device> on, int threads = 1);
+  /// memory_limit_bytes: see buffer_pool.
+  explicit stream(std::shared_ptr<device> on, int threads = 1, std::size_t memory_limit_bytes = 0);
   ~stream();
   stream(stream&&) noexcept;
   stream& operator=(stream&&) noexcept;

@@ -17,14 +17,16 @@ ledger::ledger(const plan& of, const topology& feeds, std::int32_t rank)
   reset();
 }
 
-void ledger::reset() {
+void ledger::reset(outside from_trainer) {
   now_ = {};
   peak_ = 0;
   std::fill(updates_.begin(), updates_.end(), 0);
   for (auto& edge : edges_)
     edge.in_flight = 0;
   for (const auto chunk : chunks_) {
-    const auto inputs = feeds_->sources(chunk).size();
+    const auto inputs = feeds_->sources(chunk).size()
+                        + (feeds_->sources(chunk).empty() ? from_trainer.to_first : 0)
+                        + (feeds_->targets(chunk).empty() ? from_trainer.to_last : 0);
     const auto gradients = std::max<std::size_t>(feeds_->targets(chunk).size(), 1);
     for (std::int32_t m = 0; m < of_->micro_batches; ++m)
       at(chunk, m) = {.forward_missing = static_cast<std::uint8_t>(inputs),
@@ -124,6 +126,51 @@ std::optional<task> ledger::next() const {
     return std::nullopt;
   const auto* entry = head(*kind);
   return task{*kind, entry->chunk, entry->micro_batch};
+}
+
+std::string ledger::lacks(task_kind kind, const lane_entry& next) const {
+  const auto& it = at(next.chunk, next.micro_batch);
+  const auto from = [&](std::span<const std::int32_t> chunks, std::string_view outside) {
+    std::string text;
+    for (const auto chunk : chunks)
+      text += fmt::format("{}chunk {} on rank {}", text.empty() ? "" : " and ", chunk,
+                          of_->chunks[chunk].rank);
+    return text.empty() ? std::string(outside) : text;
+  };
+  switch (kind) {
+  case task_kind::forward:
+    if (it.forward_missing > 0)
+      return "an input from " + from(feeds_->sources(next.chunk), "the trainer");
+    if (updates_[of_->chunks[next.chunk].local] < next.version)
+      return "an update of its weights";
+    if (now_.activations_held >= mine().credits)
+      return "a credit";
+    break;
+  case task_kind::backward:
+    if (it.backward_missing > 0)
+      return "a gradient from " + from(feeds_->targets(next.chunk), "its own forward");
+    break;
+  case task_kind::weight:
+    if (!it.gradient_done)
+      return "its own backward";
+    break;
+  case task_kind::update:
+    if (!it.summed)
+      return "its gradients";
+    break;
+  }
+  return slots_free({kind, next.chunk, next.micro_batch}) ? "its turn" : "a receive slot";
+}
+
+std::string ledger::waits_for() const {
+  auto text = fmt::format("{} of {} credits in use", now_.activations_held, mine().credits);
+  using enum task_kind;
+  for (const auto kind : {forward, backward, weight, update})
+    if (const auto* next = head(kind))
+      text += fmt::format("; {} needs {}",
+                          to_string(*of_, task{kind, next->chunk, next->micro_batch}),
+                          lacks(kind, *next));
+  return text;
 }
 
 void ledger::start(const task& which) {

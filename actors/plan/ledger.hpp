@@ -2,11 +2,19 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/plan/dispatch.hpp"
 
 namespace sluice::plan {
+
+/// Payloads from outside the plan that the forwards at the ends of a route wait for, beside what
+/// other chunks send: the trainer's inputs at the first, its targets at the last.
+struct outside {
+  std::uint8_t to_first = 0;
+  std::uint8_t to_last = 0;
+};
 
 /// One rank's bookkeeping within a step: what has arrived, what runs, what is held. It turns
 /// messages into the few numbers that dispatch() decides on. The stage actor and the simulator keep
@@ -24,10 +32,10 @@ public:
   ledger(const plan& of, const topology& feeds, std::int32_t rank);
 
   /// Ready for the next step; keeps its memory.
-  void reset();
+  void reset(outside from_trainer = {});
 
-  /// An input of the rank's own task `kind` (F or B) has arrived: from another rank, or from a
-  /// chunk beside it on the same rank.
+  /// An input of the rank's own task `kind` (F or B) has arrived: from another rank, from a chunk
+  /// beside it on the same rank, or from outside.
   void arrived(task_kind kind, std::int32_t chunk, std::int32_t micro_batch);
 
   /// The receiver `to` has taken an output of this rank's chunk `from` out of its receive slot.
@@ -37,8 +45,14 @@ public:
   /// What to start now; nothing: wait for a message.
   std::optional<task> next() const;
 
+  /// The next entry of a lane; null at its end.
+  const lane_entry* head(task_kind kind) const;
+
   void start(const task& which);
   void finish(const task& which);
+
+  /// Why nothing can start: for each lane, what its next task lacks. One line, for a stall's report.
+  std::string waits_for() const;
 
   bool all_started() const { return sluice::plan::all_started(mine(), now_); }
   const rank_progress& progress() const { return now_; }
@@ -59,7 +73,7 @@ private:
   bool slots_free(const task& sender) const;
   void hold_slots(const task& sender);
   void look_at_heads();
-  const lane_entry* head(task_kind kind) const;
+  std::string lacks(task_kind kind, const lane_entry& next) const;
   [[noreturn]] void broken(const task& which, const char* what) const;
 
   const plan* of_;

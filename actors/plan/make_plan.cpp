@@ -63,6 +63,17 @@ plan forward_only(plan training) {
   return training;
 }
 
+plan forward_only(const plan& training, std::int32_t micro_batches) {
+  if (micro_batches == training.micro_batches)
+    return forward_only(training);
+  const auto& schedule = find(training.schedule);
+  plan_request wanted{.stages = training.ranks, .micro_batches = micro_batches};
+  if (schedule.chunks_free)
+    wanted.chunks = training.parts / training.ranks;
+  wanted.forward_only = true;
+  return make_plan(training.schedule, wanted);
+}
+
 plan make_plan(std::string_view name, const plan_request& wanted) {
   const auto& schedule = find(name);
   require(wanted.stages >= 1, "the number of stages must be at least 1", wanted.stages);

@@ -48,4 +48,8 @@ plan make_plan(std::string_view schedule, const plan_request& wanted);
 /// The same placement and forward lanes without backwards, for evaluation and inference.
 plan forward_only(plan training);
 
+/// The same for another number of micro-batches, as an evaluation may have.
+/// Errors: plan_error if the plan is none of all_schedules() and the number differs from its own.
+plan forward_only(const plan& training, std::int32_t micro_batches);
+
 } // namespace sluice::plan

@@ -1,0 +1,109 @@
+#include "actors/model_layout.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "kernels/nn/recomputed.hpp"
+#include "kernels/nn/sequential.hpp"
+
+namespace sluice::actors {
+
+using kernels::nn::module_ptr;
+
+namespace {
+
+std::vector<plan::layer_range> ranges_of(const layout_request& wanted, std::size_t layers) {
+  if (wanted.cut.empty()) {
+    auto costs = wanted.layer_costs;
+    if (costs.empty())
+      costs.assign(layers, 1.0);
+    if (costs.size() != layers)
+      throw std::invalid_argument(
+        fmt::format("{} layer costs for a model of {} layers", costs.size(), layers));
+    return plan::partition(costs, wanted.plan.parts);
+  }
+  const auto total = std::accumulate(wanted.cut.begin(), wanted.cut.end(), std::size_t{0});
+  if (wanted.cut.size() != static_cast<std::size_t>(wanted.plan.parts) || total != layers
+      || std::ranges::count(wanted.cut, 0u) != 0)
+    throw std::invalid_argument(fmt::format(
+      "the cut gives {} parts and {} layers; the plan has {} parts, the model {} layers, and no "
+      "part may be empty",
+      wanted.cut.size(), total, wanted.plan.parts, layers));
+  std::vector<plan::layer_range> ranges;
+  std::size_t begin = 0;
+  for (const auto size : wanted.cut) {
+    ranges.push_back({begin, begin + size});
+    begin += size;
+  }
+  return ranges;
+}
+
+module_ptr module_of(std::vector<module_ptr>& layers, const plan::layer_range& range,
+                     bool recompute) {
+  std::vector<module_ptr> mine;
+  for (auto i = range.begin; i < range.end; ++i)
+    mine.push_back(std::move(layers[i]));
+  module_ptr module = std::make_unique<kernels::nn::sequential>(std::move(mine));
+  if (recompute)
+    module = std::make_unique<kernels::nn::recomputed>(std::move(module));
+  return module;
+}
+
+/// Finds out who holds what, and which parameters have several holders.
+void find_holders(model_layout& layout) {
+  std::map<std::string, std::vector<parameter_holder>> holders;
+  for (std::size_t rank = 0; rank < layout.chunks.size(); ++rank) {
+    std::set<std::string> names;
+    for (const auto& each : layout.chunks[rank])
+      for (const auto& of : each.module->parameters()) {
+        holders[of.name].push_back({static_cast<std::int32_t>(rank), ordinal_of(each, of)});
+        names.insert(of.name);
+      }
+    layout.names.emplace_back(names.begin(), names.end());
+  }
+  for (auto& [name, places] : holders) {
+    if (places.size() < 2)
+      continue;
+    std::ranges::sort(places, {}, &parameter_holder::ordinal);
+    const auto same = std::ranges::adjacent_find(places, {}, &parameter_holder::ordinal);
+    if (same != places.end())
+      throw std::invalid_argument(fmt::format(
+        "two layers have a parameter named {} and the same place in its sum: give tied parameters "
+        "different accumulators, and others different names",
+        name));
+    layout.shared.push_back({name, std::move(places)});
+  }
+}
+
+} // namespace
+
+model_layout lay_out(const layout_request& wanted) {
+  const auto& plan = wanted.plan;
+  model_layout layout;
+  layout.chunks.resize(static_cast<std::size_t>(plan.ranks));
+  for (std::size_t route = 0; route < plan.routes.size(); ++route) {
+    auto layers = wanted.layers();
+    const auto ranges = ranges_of(wanted, layers.size());
+    if (route == 0)
+      for (const auto& range : ranges) {
+        auto& names = layout.part_layers.emplace_back();
+        for (auto i = range.begin; i < range.end; ++i)
+          names.push_back(layers[i]->name());
+      }
+    for (const auto chunk : plan.routes[route]) {
+      const auto& place = plan.chunks[static_cast<std::size_t>(chunk)];
+      layout.chunks[static_cast<std::size_t>(place.rank)].push_back(
+        {chunk, static_cast<std::int32_t>(route),
+         module_of(layers, ranges[static_cast<std::size_t>(place.part)], wanted.recompute)});
+    }
+  }
+  find_holders(layout);
+  return layout;
+}
+
+} // namespace sluice::actors

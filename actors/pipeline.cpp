@@ -1,0 +1,155 @@
+#include "actors/pipeline.hpp"
+
+#include <mutex>
+
+#include <caf/init_global_meta_objects.hpp>
+
+#include "actors/model_layout.hpp"
+#include "actors/plan/check.hpp"
+#include "actors/stage.hpp"
+#include "actors/trainer_messages.hpp"
+#include "net/local.hpp"
+
+namespace sluice::actors {
+
+void register_messages() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    caf::core::init_global_meta_objects();
+    caf::init_global_meta_objects<caf::id_block::sluice, caf::id_block::sluice_local>();
+  });
+}
+
+namespace {
+
+/// Pooled actors share the workers message by message, so that none starves another.
+struct system_config : caf::actor_system_config {
+  system_config() {
+    set("caf.scheduler.policy", "sharing");
+    set("caf.scheduler.max-throughput", 1);
+    set("caf.logger.console.verbosity", "quiet");
+  }
+};
+
+/// An actor system, with the types it needs registered before it starts.
+struct own_system {
+  own_system() { register_messages(); }
+  system_config config;
+  caf::actor_system system{config};
+};
+
+std::string text_of(const caf::error& problem) {
+  if (problem.context().match_elements<std::string>())
+    return problem.context().get_as<std::string>(0);
+  return caf::to_string(problem);
+}
+
+} // namespace
+
+struct pipeline::implementation {
+  std::unique_ptr<own_system> owned;
+  caf::actor_system* system = nullptr;
+  std::shared_ptr<net::network> network;
+  std::vector<caf::actor> stages;
+  caf::actor trainer;
+  std::vector<std::vector<std::string>> parts;
+
+  ~implementation() {
+    caf::scoped_actor self{*system};
+    stages.push_back(std::move(trainer));
+    for (const auto& each : stages)
+      self->send_exit(each, caf::exit_reason::user_shutdown);
+    self->wait_for(stages);
+  }
+
+  template <class Answer, class Request>
+  Answer ask(Request request) {
+    caf::scoped_actor self{*system};
+    std::optional<Answer> result;
+    // No time-out here: the trainer has deadlines for all that it waits for.
+    compat::ask(self.ptr(), trainer, caf::infinite, std::move(request))
+      .receive([&](Answer& answer) { result = std::move(answer); },
+               [&](const caf::error& problem) { throw pipeline_error(text_of(problem)); });
+    return std::move(*result);
+  }
+};
+
+pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementation>()) {
+  const auto verdict = plan::check(options.plan);
+  if (!verdict.live)
+    throw std::invalid_argument("the plan cannot run: " + verdict.text);
+  auto layout = lay_out({options.plan, options.layers, options.cut, options.layer_costs,
+                         options.recompute});
+  impl_->parts = std::move(layout.part_layers);
+  impl_->system = options.system;
+  if (impl_->system == nullptr) {
+    impl_->owned = std::make_unique<own_system>();
+    impl_->system = &impl_->owned->system;
+  }
+  impl_->network = options.network ? options.network : net::make_local_network(options.plan.ranks + 1);
+  if (!options.optimizer)
+    options.optimizer = kernels::nn::make_adamw({});
+
+  auto trainer = std::make_shared<trainer_config>();
+  for (std::int32_t rank = 0; rank < options.plan.ranks; ++rank) {
+    auto stage = std::make_shared<stage_config>();
+    stage->rank = rank;
+    stage->training = options.plan;
+    stage->network = impl_->network;
+    stage->shared = layout.shared;
+    stage->work = std::make_unique<rank_work>(
+      rank,
+      kernels::stream(kernels::make_cpu_device(), options.threads, options.memory_bytes),
+      std::move(layout.chunks[static_cast<std::size_t>(rank)]), layout.shared, options.optimizer);
+    if (options.extra_time)
+      stage->extra_time = [rank, extra = options.extra_time](const plan::task& task) {
+        return extra(rank, task);
+      };
+    impl_->stages.push_back(spawn_stage(*impl_->system, std::move(stage), options.detached));
+  }
+  trainer->training = std::move(options.plan);
+  trainer->stages = impl_->stages;
+  trainer->names = std::move(layout.names);
+  trainer->network = impl_->network;
+  trainer->seed = options.seed;
+  trainer->clip = options.clip;
+  trainer->deadline = options.deadline;
+  trainer->learning_rate = options.learning_rate ? std::move(options.learning_rate)
+                                                 : [](std::uint64_t) { return 1e-3; };
+  impl_->trainer = spawn_trainer(*impl_->system, std::move(trainer));
+}
+
+pipeline::~pipeline() = default;
+pipeline::pipeline(pipeline&&) noexcept = default;
+pipeline& pipeline::operator=(pipeline&&) noexcept = default;
+
+step_report pipeline::train(batch data) {
+  return impl_->ask<step_report>(train_batch{std::make_shared<const batch>(std::move(data))});
+}
+
+step_report pipeline::evaluate(batch data) {
+  return impl_->ask<step_report>(evaluate_batch{std::make_shared<const batch>(std::move(data))});
+}
+
+std::vector<kernels::tensor_list> pipeline::predict(batch data) {
+  return impl_->ask<prediction>(predict_batch{std::make_shared<const batch>(std::move(data))})
+    .outputs;
+}
+
+std::shared_ptr<const model_state> pipeline::state() {
+  return impl_->ask<model_state_ptr>(fetch_state{});
+}
+
+void pipeline::install(std::shared_ptr<const model_state> state) {
+  impl_->ask<caf::unit_t>(install_state{std::move(state)});
+}
+
+const caf::actor& pipeline::trainer() const {
+  return impl_->trainer;
+}
+
+const std::vector<std::vector<std::string>>& pipeline::parts() const {
+  return impl_->parts;
+}
+
+} // namespace sluice::actors

@@ -1,0 +1,117 @@
+#pragma once
+
+/// What embedders include: a model's layers and a plan in, a running pipeline of stage actors out.
+///
+///     sluice::actors::pipeline line({.plan = sluice::plan::make_plan("1f1b", {.stages = 4,
+///                                                                             .micro_batches = 8}),
+///                                    .layers = [] { return sluice::kernels::nn::make_gpt({}); }});
+///     auto report = line.train(batch);   // report.loss, report.gradient_norm, report.bubble ...
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "actors/batch.hpp"
+#include "actors/plan/make_plan.hpp"
+#include "actors/plan/plan.hpp"
+#include "actors/report.hpp"
+#include "actors/trainer.hpp"
+#include "kernels/nn/optimizer.hpp"
+#include "kernels/nn/stage_module.hpp"
+#include "net/endpoint.hpp"
+
+namespace caf {
+class actor_system;
+}
+
+namespace sluice::actors {
+
+/// What a pipeline is made of. Everything but `plan` and `layers` has a default.
+struct pipeline_options {
+  plan::plan plan = {};
+
+  /// Makes the model's layers, in order, without parameters yet. Called once for each route.
+  std::function<std::vector<kernels::nn::module_ptr>()> layers = {};
+
+  /// How many layers each of the plan's parts gets, by hand. Empty: by `layer_costs`.
+  std::vector<std::size_t> cut = {};
+
+  /// What each layer costs, in any unit; kernels::nn::profile() measures it. Empty: all the same.
+  std::vector<double> layer_costs = {};
+
+  /// Whether chunks drop what their layers saved and run the forward again before the backward.
+  /// Results are the same, bit for bit.
+  bool recompute = false;
+
+  std::shared_ptr<const kernels::nn::optimizer> optimizer = {}; ///< default: AdamW
+  std::function<double(std::uint64_t)> learning_rate = {};      ///< by step; default: 1e-3
+  double clip = 0;            ///< global gradient norm; 0: no clipping
+  std::uint64_t seed = 1;
+  int threads = 1;            ///< of each stage's matrix products
+  std::size_t memory_bytes = 0; ///< limit of each stage; 0: none
+  std::chrono::milliseconds deadline{60'000}; ///< without progress, a step is given up
+
+  /// The ranks' channels. Default: hand-off within this process.
+  std::shared_ptr<net::network> network = {};
+
+  /// How much longer than its computation a rank's task takes; for emulation and tests.
+  std::function<caf::timespan(std::int32_t rank, const plan::task&)> extra_time = {};
+
+  /// Whether each stage has a thread of its own. Off only for stages that merely emulate.
+  bool detached = true;
+
+  /// The actor system to live in; the pipeline makes its own if there is none.
+  caf::actor_system* system = nullptr;
+};
+
+/// A request to the pipeline failed; the text says rank, chunk, micro-batch and operation. The
+/// weights are those from before the request, and unless a stage died the pipeline can be used on.
+class pipeline_error : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Stage actors and their trainer, called from a thread that is no actor's.
+/// Thread: any, one call at a time. Errors: pipeline_error; std::invalid_argument from the
+/// constructor, for a plan that cannot finish (with its cycle), or a model that cannot be cut so.
+class pipeline {
+public:
+  explicit pipeline(pipeline_options options);
+  ~pipeline();
+  pipeline(pipeline&&) noexcept;
+  pipeline& operator=(pipeline&&) noexcept;
+
+  /// One optimizer step on a batch of as many micro-batches as the plan has.
+  step_report train(batch data);
+
+  /// The loss, without dropout or update, on any number of micro-batches.
+  step_report evaluate(batch data);
+
+  /// What the last module gives, by micro-batch. Targets are not needed.
+  std::vector<kernels::tensor_list> predict(batch data);
+
+  /// The weights and the optimizer's state.
+  std::shared_ptr<const model_state> state();
+
+  /// Continues from a state that state() gave, of this or another pipeline of the same model.
+  void install(std::shared_ptr<const model_state> state);
+
+  /// The trainer actor, for embedders who talk to it by messages (actors/trainer.hpp).
+  const caf::actor& trainer() const;
+
+  /// The names of the layers of each part.
+  const std::vector<std::vector<std::string>>& parts() const;
+
+private:
+  struct implementation;
+  std::unique_ptr<implementation> impl_;
+};
+
+/// Registers Sluice's messages with CAF; call it before making an actor system of your own.
+void register_messages();
+
+} // namespace sluice::actors
