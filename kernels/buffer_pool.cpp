@@ -35,7 +35,7 @@ struct buffer_pool::core {
   std::array<std::uint32_t, task_demand::classes> made{}; ///< blocks that exist, by class
   std::vector<std::unique_ptr<block>> blocks;
   pool_usage usage;
-  bool poison = false;
+  std::atomic<bool> poison = false;
 
   bool noting = false;
   std::vector<block*> noted;
@@ -213,7 +213,6 @@ void buffer_pool::reset_peaks() {
 }
 
 void buffer_pool::poison_released(bool on) {
-  const std::lock_guard lock(core_->guard);
   core_->poison = on;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,13 @@ struct parameter {
   int accumulator = 0;       ///< tied weights: the order in which the twins' gradients are added
 };
 
+/// The parameters of a module, wherever they lie: a range of `parameter&` with size() and [].
+struct follow_parameter {
+  parameter& operator()(parameter* which) const noexcept { return *which; }
+};
+using parameter_list =
+  std::ranges::transform_view<std::span<parameter* const>, follow_parameter>;
+
 /// What a forward saves for its backward: one per micro-batch in flight, reused.
 struct activation {
   tensor_list saved;
@@ -50,6 +58,12 @@ struct activation {
 ///
 /// Micro-batches arrive in one order at forward and in one order at backward; forwards of later
 /// ones come between a forward and its backward, so all state of a micro-batch is in `activation`.
+///
+/// Tensors that a module does not know, behind those it takes, pass through unchanged and without
+/// gradient: so the targets reach the loss of a chunk that begins with the embedding. An input or
+/// an output gradient may be overwritten or passed on only by who holds its one handle
+/// (tensor::unique()); otherwise another module, or a recomputation, still needs it.
+///
 /// Thread: one at a time. Errors: exceptions; the stage adds rank, chunk, micro-batch, operation.
 class stage_module {
 public:
@@ -74,7 +88,7 @@ public:
   virtual void backward_weight(stream& on, const micro_batch& which, activation& saved) = 0;
 
   /// In a fixed order; stays valid for the module's life.
-  virtual std::span<parameter> parameters() = 0;
+  virtual parameter_list parameters() = 0;
 
   /// Allocates and initialises parameter values and zeroed gradients on the stream's device.
   /// Each value depends on (seed, parameter name) alone.

@@ -3,14 +3,15 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/ops/matrix.hpp"
 #include "kernels/tensor.hpp"
 
 namespace sluice::kernels {
 
 class stream;
 
-/// The matrix products that a stream has prepared, by shape: preparing costs far more than
-/// running. Lives with its stream and is used by one thread.
+/// The matrix products that a stream has prepared, by shape: preparing costs 0.3 to 20 ms, far
+/// more than running. Lives with its stream and is used by one thread.
 class product_cache {
 public:
   explicit product_cache(int threads);
@@ -23,4 +24,21 @@ private:
   std::unique_ptr<implementation> impl_;
 };
 
+namespace ops {
+
+/// What becomes of an output's old contents.
+enum class write_mode : std::uint8_t { overwrite, accumulate };
+
+/// c = a b, or c += a b; `bias` [c.columns], where there is one, is added to every row.
+///
+/// Shapes: a [m, k], b [k, n], c [m, n], any of a and b transposed; c has row-major rows.
+/// A product without terms (k = 0) is zero.
+/// The same bits for the same shapes, strides, number of threads and instruction set.
+/// Scratch comes from the stream's pool. oneDNN makes some seven small bookkeeping allocations
+/// (of about 100 bytes) per call; no other allocation happens after the first call of a shape.
+/// Errors: std::invalid_argument for shapes that do not fit, mixed or integer types.
+void product(stream& on, const_matrix a, const_matrix b, matrix c, write_mode mode,
+             const tensor& bias = {});
+
+} // namespace ops
 } // namespace sluice::kernels

@@ -1,0 +1,30 @@
+#include "kernels/ops/add.hpp"
+
+#include "kernels/ops/require.hpp"
+
+namespace sluice::kernels::ops {
+
+tensor add(stream& on, const tensor& left, const tensor& right) {
+  require(right, left.type(), left.shape(), "add", "the right operand");
+  auto sum = on.allocate(left.type(), left.shape());
+  with_float(left.type(), "add", [&]<class T>(T) {
+    const T* a = left.data<T>();
+    const T* b = right.data<T>();
+    T* c = sum.data<T>();
+    for (std::int64_t i = 0, end = left.elements(); i < end; ++i)
+      c[i] = a[i] + b[i];
+  });
+  return sum;
+}
+
+void add_into(stream&, tensor& to, const tensor& what) {
+  require(what, to.type(), to.shape(), "add", "what is added");
+  with_float(to.type(), "add", [&]<class T>(T) {
+    const T* from = what.data<T>();
+    T* into = to.data<T>();
+    for (std::int64_t i = 0, end = to.elements(); i < end; ++i)
+      into[i] += from[i];
+  });
+}
+
+} // namespace sluice::kernels::ops

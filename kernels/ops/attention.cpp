@@ -1,0 +1,224 @@
+#include "kernels/ops/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "kernels/ops/product.hpp"
+#include "kernels/ops/require.hpp"
+#include "kernels/ops/softmax.hpp"
+
+namespace sluice::kernels::ops {
+
+namespace {
+
+// Rows of probabilities made at once: columns to the right of a block's last row are never made.
+constexpr std::int64_t row_block = 128;
+
+struct extents {
+  std::int64_t samples, length, heads, depth;
+  std::int64_t width() const { return heads * depth; }
+};
+
+extents measure(const tensor& packed, std::int64_t heads) {
+  const auto& s = packed.shape();
+  if (s.rank() != 3 || heads < 1 || s[2] % (3 * heads) != 0)
+    throw std::invalid_argument(fmt::format(
+      "attention: {} does not hold queries, keys and values of {} heads", to_string(s), heads));
+  return {s[0], s[1], heads, s[2] / (3 * heads)};
+}
+
+// The query, key or value part of one head of one sample, as a matrix [length, depth].
+template <class Tensor>
+auto head_of(Tensor& packed, const extents& e, std::int64_t sample, std::int64_t head, int part) {
+  return matrix_of(packed).block(sample * e.length, part * e.width() + head * e.depth, e.length,
+                                 e.depth);
+}
+
+// One head of one sample, and its dropout. Probability (i, j) is element (head T + i) pitch + j of
+// the sample; the pitch is T rounded up to a whole random group.
+struct head_place {
+  const extents& e;
+  const dropout_mask& mask;
+  std::int64_t sample;
+  std::int64_t head;
+
+  void draw(std::int64_t row, std::span<std::uint32_t> words) const {
+    constexpr auto group = static_cast<std::int64_t>(random_group);
+    const auto pitch = (e.length + group - 1) / group * group;
+    random_words(mask.key, static_cast<std::uint64_t>(mask.first_sample + sample),
+                 static_cast<std::uint64_t>((head * e.length + row) * pitch), words);
+  }
+};
+
+// What the work on one head needs besides its operands: reused for all heads.
+struct workspace {
+  tensor probabilities; // [row_block, length]
+  tensor gradients;     // the same, in the backward
+  tensor words;         // [length], random
+
+  std::span<std::uint32_t> random_row(std::int64_t count) {
+    // The unsigned twin of the element type may alias it.
+    return {reinterpret_cast<std::uint32_t*>(words.data<std::int32_t>()),
+            static_cast<std::size_t>(count)};
+  }
+};
+
+template <class T>
+void drop_row(T* values, std::span<const std::uint32_t> words, const dropout_mask& mask) {
+  const auto threshold = mask.threshold();
+  const auto scale = static_cast<T>(mask.scale());
+  for (std::size_t j = 0; j < words.size(); ++j)
+    values[j] = words[j] >= threshold ? values[j] * scale : T{0};
+}
+
+// Scores of rows [first, first + count) against columns [0, first + count).
+matrix score(stream& on, const const_matrix& q, const const_matrix& k, std::int64_t first,
+             std::int64_t count, tensor& into) {
+  const auto width = first + count;
+  auto scores = matrix_of(into).block(0, 0, count, width);
+  product(on, q.block(first, 0, count, q.columns), k.block(0, 0, width, k.columns).transposed(),
+          scores, write_mode::overwrite);
+  return scores;
+}
+
+template <class T>
+T* row_of(const matrix& of, std::int64_t i) {
+  return static_cast<T*>(of.first) + i * of.row_stride;
+}
+
+template <class T>
+void softmax_rows(const matrix& scores, std::int64_t first, const head_place& at, T* log_sums,
+                  workspace& space) {
+  const auto scale = static_cast<T>(1 / std::sqrt(static_cast<double>(at.e.depth)));
+  for (std::int64_t i = 0; i < scores.rows; ++i) {
+    T* row = row_of<T>(scores, i);
+    const auto seen = first + i + 1;
+    for (std::int64_t j = 0; j < seen; ++j)
+      row[j] *= scale;
+    log_sums[first + i] = softmax_row(row, seen);
+    std::fill(row + seen, row + scores.columns, T{0});
+    if (at.mask.active()) {
+      const auto words = space.random_row(seen);
+      at.draw(first + i, words);
+      drop_row(row, words, at.mask);
+    }
+  }
+}
+
+// In: scores, and the gradients of what the values were multiplied by. Out: those probabilities
+// after dropout, and the gradients of the scores.
+template <class T>
+void backward_rows(const matrix& scores, const matrix& gradients, std::int64_t first,
+                   const head_place& at, const T* log_sums, workspace& space) {
+  const auto scale = static_cast<T>(1 / std::sqrt(static_cast<double>(at.e.depth)));
+  for (std::int64_t i = 0; i < scores.rows; ++i) {
+    T* p = row_of<T>(scores, i);
+    T* g = row_of<T>(gradients, i);
+    const auto seen = first + i + 1;
+    for (std::int64_t j = 0; j < seen; ++j)
+      p[j] *= scale;
+    softmax_again(p, seen, log_sums[first + i]);
+    const auto words = space.random_row(seen);
+    if (at.mask.active()) {
+      at.draw(first + i, words);
+      drop_row(g, words, at.mask);
+    }
+    const T shared = lane_sum<T>(seen, [p, g](std::int64_t j) { return p[j] * g[j]; });
+    for (std::int64_t j = 0; j < seen; ++j)
+      g[j] = p[j] * (g[j] - shared) * scale;
+    if (at.mask.active())
+      drop_row(p, words, at.mask);
+    std::fill(p + seen, p + scores.columns, T{0});
+    std::fill(g + seen, g + scores.columns, T{0});
+  }
+}
+
+struct backward_operands {
+  const_matrix q, k, v, output_gradient;
+  matrix dq, dk, dv;
+};
+
+template <class T>
+void backward_head(stream& on, const backward_operands& m, const head_place& at,
+                   const T* log_sums, workspace& space) {
+  // From the last block to the first: the last one covers all columns and overwrites, the others
+  // add to the columns that they see.
+  auto mode = write_mode::overwrite;
+  const auto length = at.e.length;
+  const auto depth = at.e.depth;
+  for (auto first = (length - 1) / row_block * row_block; first >= 0; first -= row_block) {
+    const auto count = std::min(row_block, length - first);
+    const auto width = first + count;
+    const auto scores = score(on, m.q, m.k, first, count, space.probabilities);
+    const auto gradients = score(on, m.output_gradient, m.v, first, count, space.gradients);
+    backward_rows<T>(scores, gradients, first, at, log_sums, space);
+    product(on, scores.transposed(), m.output_gradient.block(first, 0, count, depth),
+            m.dv.block(0, 0, width, depth), mode);
+    product(on, gradients, m.k.block(0, 0, width, depth), m.dq.block(first, 0, count, depth),
+            write_mode::overwrite);
+    product(on, gradients.transposed(), m.q.block(first, 0, count, depth),
+            m.dk.block(0, 0, width, depth), mode);
+    mode = write_mode::accumulate;
+  }
+}
+
+workspace make_workspace(stream& on, dtype type, std::int64_t length) {
+  const shape rows{std::min(row_block, length), length};
+  return {on.allocate(type, rows), on.allocate(type, rows), on.allocate(dtype::int32, {length})};
+}
+
+} // namespace
+
+attention_result causal_attention(stream& on, const tensor& packed, std::int64_t heads,
+                                  const dropout_mask& mask) {
+  const auto e = measure(packed, heads);
+  attention_result result{on.allocate(packed.type(), {e.samples, e.length, e.width()}),
+                          on.allocate(packed.type(), {e.samples, e.heads, e.length})};
+  auto space = make_workspace(on, packed.type(), e.length);
+  with_float(packed.type(), "attention", [&]<class T>(T) {
+    T* log_sums = result.log_sums.template data<T>();
+    for (std::int64_t sample = 0; sample < e.samples; ++sample)
+      for (std::int64_t head = 0; head < e.heads; ++head, log_sums += e.length) {
+        const auto q = head_of(packed, e, sample, head, 0);
+        const auto k = head_of(packed, e, sample, head, 1);
+        const auto v = head_of(packed, e, sample, head, 2);
+        const auto out = head_of(result.output, e, sample, head, 0);
+        for (std::int64_t first = 0; first < e.length; first += row_block) {
+          const auto count = std::min(row_block, e.length - first);
+          const auto scores = score(on, q, k, first, count, space.probabilities);
+          softmax_rows<T>(scores, first, {e, mask, sample, head}, log_sums, space);
+          product(on, scores, v.block(0, 0, first + count, e.depth),
+                  out.block(first, 0, count, e.depth), write_mode::overwrite);
+        }
+      }
+  });
+  return result;
+}
+
+tensor causal_attention_backward(stream& on, const tensor& output_gradient,
+                                 const tensor& packed, const tensor& log_sums,
+                                 const dropout_mask& mask) {
+  const auto e = measure(packed, log_sums.shape()[1]);
+  require(output_gradient, packed.type(), {e.samples, e.length, e.width()}, "attention",
+          "the output's gradient");
+  auto gradient = on.allocate(packed.type(), packed.shape());
+  auto space = make_workspace(on, packed.type(), e.length);
+  with_float(packed.type(), "attention", [&]<class T>(T) {
+    const T* sums = log_sums.data<T>();
+    for (std::int64_t sample = 0; sample < e.samples; ++sample)
+      for (std::int64_t head = 0; head < e.heads; ++head, sums += e.length) {
+        const backward_operands operands{
+          head_of(packed, e, sample, head, 0),   head_of(packed, e, sample, head, 1),
+          head_of(packed, e, sample, head, 2),   head_of(output_gradient, e, sample, head, 0),
+          head_of(gradient, e, sample, head, 0), head_of(gradient, e, sample, head, 1),
+          head_of(gradient, e, sample, head, 2)};
+        backward_head<T>(on, operands, {e, mask, sample, head}, sums, space);
+      }
+  });
+  return gradient;
+}
+
+} // namespace sluice::kernels::ops

@@ -1,0 +1,69 @@
+#include "kernels/ops/embedding.hpp"
+
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "kernels/ops/require.hpp"
+
+namespace sluice::kernels::ops {
+
+namespace {
+
+void check(const tensor& ids, const tensor& tokens, const tensor& positions) {
+  if (ids.shape().rank() != 2 || ids.type() != dtype::int32)
+    throw std::invalid_argument(fmt::format("embedding: ids are {} of {}, expected two dimensions "
+                                            "of I32",
+                                            to_string(ids.shape()), name(ids.type())));
+  if (ids.shape()[1] > positions.shape()[0])
+    throw std::out_of_range(fmt::format("embedding: a sequence of {} in a model of length {}",
+                                        ids.shape()[1], positions.shape()[0]));
+  const auto vocabulary = tokens.shape()[0];
+  for (const auto id : ids.span<std::int32_t>())
+    if (id < 0 || id >= vocabulary)
+      throw std::out_of_range(
+        fmt::format("embedding: id {} in a vocabulary of {}", id, vocabulary));
+}
+
+} // namespace
+
+tensor embedding(stream& on, const tensor& ids, const tensor& tokens, const tensor& positions) {
+  check(ids, tokens, positions);
+  const auto columns = tokens.shape()[1];
+  const auto length = ids.shape()[1];
+  auto output = on.allocate(tokens.type(), {ids.shape()[0], length, columns});
+  with_float(tokens.type(), "embedding", [&]<class T>(T) {
+    const auto indices = ids.span<std::int32_t>();
+    for (std::int64_t i = 0; i < ids.elements(); ++i) {
+      const T* token = tokens.data<T>() + indices[i] * columns;
+      const T* position = positions.data<T>() + i % length * columns;
+      T* y = output.data<T>() + i * columns;
+      for (std::int64_t j = 0; j < columns; ++j)
+        y[j] = token[j] + position[j];
+    }
+  });
+  return output;
+}
+
+void embedding_backward(stream&, const tensor& output_gradient, const tensor& ids,
+                        tensor& tokens_gradient, tensor& positions_gradient) {
+  check(ids, tokens_gradient, positions_gradient);
+  const auto columns = tokens_gradient.shape()[1];
+  const auto length = ids.shape()[1];
+  require(output_gradient, tokens_gradient.type(), {ids.shape()[0], length, columns}, "embedding",
+          "the output's gradient");
+  with_float(output_gradient.type(), "embedding", [&]<class T>(T) {
+    const auto indices = ids.span<std::int32_t>();
+    for (std::int64_t i = 0; i < ids.elements(); ++i) {
+      const T* dy = output_gradient.data<T>() + i * columns;
+      T* token = tokens_gradient.data<T>() + indices[i] * columns;
+      T* position = positions_gradient.data<T>() + i % length * columns;
+      for (std::int64_t j = 0; j < columns; ++j) {
+        token[j] += dy[j];
+        position[j] += dy[j];
+      }
+    }
+  });
+}
+
+} // namespace sluice::kernels::ops

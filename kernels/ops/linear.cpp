@@ -1,0 +1,72 @@
+#include "kernels/ops/linear.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/ops/product.hpp"
+#include "kernels/ops/require.hpp"
+
+namespace sluice::kernels::ops {
+
+namespace {
+
+shape with_last(const shape& extents, std::int64_t last) {
+  if (extents.rank() == 0)
+    throw std::invalid_argument("linear: a scalar has no rows");
+  std::array<std::int64_t, shape::max_rank> changed{};
+  std::copy(extents.extents().begin(), extents.extents().end(), changed.begin());
+  changed[extents.rank() - 1] = last;
+  return shape(std::span<const std::int64_t>(changed.data(), extents.rank()));
+}
+
+// Four rows at a time: the sums would otherwise be read and written once per row.
+template <class T>
+void add_rows(const T* from, T* sums, std::int64_t rows, std::int64_t columns) {
+  std::int64_t i = 0;
+  for (; i + 4 <= rows; i += 4) {
+    const T* row = from + i * columns;
+    for (std::int64_t j = 0; j < columns; ++j)
+      sums[j] += (row[j] + row[columns + j]) + (row[2 * columns + j] + row[3 * columns + j]);
+  }
+  for (; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      sums[j] += from[i * columns + j];
+}
+
+} // namespace
+
+tensor linear(stream& on, const tensor& input, const tensor& weight, const tensor& bias) {
+  if (weight.shape().rank() != 2)
+    throw std::invalid_argument("linear: the weight is " + to_string(weight.shape()));
+  auto output = on.allocate(input.type(), with_last(input.shape(), weight.shape()[0]));
+  product(on, matrix_of(input), matrix_of(weight).transposed(), matrix_of(output),
+          write_mode::overwrite, bias);
+  return output;
+}
+
+tensor linear_input_gradient(stream& on, const tensor& output_gradient, const tensor& weight) {
+  auto gradient =
+    on.allocate(output_gradient.type(), with_last(output_gradient.shape(), weight.shape()[-1]));
+  product(on, matrix_of(output_gradient), matrix_of(weight), matrix_of(gradient),
+          write_mode::overwrite);
+  return gradient;
+}
+
+void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
+                            tensor& weight_gradient) {
+  product(on, matrix_of(output_gradient).transposed(), matrix_of(input),
+          matrix_of(weight_gradient), write_mode::accumulate);
+}
+
+void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
+                            tensor& weight_gradient, tensor& bias_gradient) {
+  linear_weight_gradient(on, output_gradient, input, weight_gradient);
+  const auto columns = output_gradient.shape()[-1];
+  require(bias_gradient, output_gradient.type(), {columns}, "linear", "the bias's gradient");
+  with_float(output_gradient.type(), "linear", [&]<class T>(T) {
+    add_rows(output_gradient.data<T>(), bias_gradient.data<T>(), output_gradient.shape().rows(),
+             columns);
+  });
+}
+
+} // namespace sluice::kernels::ops

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "kernels/stream.hpp"
+
+namespace sluice::kernels::ops {
+
+/// output = input weight^T + bias.
+///
+/// Shapes: input [..., in], weight [out, in] (as PyTorch stores it), bias [out] or absent; the
+/// result is [..., out].
+/// Errors: std::invalid_argument for shapes or types that do not fit.
+tensor linear(stream& on, const tensor& input, const tensor& weight, const tensor& bias = {});
+
+/// The gradient of the input: output_gradient weight.
+tensor linear_input_gradient(stream& on, const tensor& output_gradient, const tensor& weight);
+
+/// Adds the weight's gradient, output_gradient^T input, and the bias's, the sum of the rows of
+/// output_gradient, where there is a bias.
+void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
+                            tensor& weight_gradient, tensor& bias_gradient);
+void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
+                            tensor& weight_gradient);
+
+} // namespace sluice::kernels::ops
