@@ -48,7 +48,10 @@ module_ptr module_of(std::vector<module_ptr>& layers, const plan::layer_range& r
   std::vector<module_ptr> mine;
   for (auto i = range.begin; i < range.end; ++i)
     mine.push_back(std::move(layers[i]));
-  module_ptr module = std::make_unique<kernels::nn::sequential>(std::move(mine));
+  auto name = mine.front()->name();
+  if (mine.size() > 1)
+    name += " to " + mine.back()->name();
+  module_ptr module = std::make_unique<kernels::nn::sequential>(std::move(name), std::move(mine));
   if (recompute)
     module = std::make_unique<kernels::nn::recomputed>(std::move(module));
   return module;

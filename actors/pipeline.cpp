@@ -16,7 +16,8 @@ void register_messages() {
   static std::once_flag once;
   std::call_once(once, [] {
     caf::core::init_global_meta_objects();
-    caf::init_global_meta_objects<caf::id_block::sluice, caf::id_block::sluice_local>();
+    caf::init_global_meta_objects<caf::id_block::sluice>();
+    caf::init_global_meta_objects<caf::id_block::sluice_local>();
   });
 }
 
@@ -100,7 +101,8 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
     stage->work = std::make_unique<rank_work>(
       rank,
       kernels::stream(kernels::make_cpu_device(), options.threads, options.memory_bytes),
-      std::move(layout.chunks[static_cast<std::size_t>(rank)]), layout.shared, options.optimizer);
+      std::move(layout.chunks[static_cast<std::size_t>(rank)]),
+      parameter_set(rank, layout.shared, options.optimizer));
     if (options.extra_time)
       stage->extra_time = [rank, extra = options.extra_time](const plan::task& task) {
         return extra(rank, task);

@@ -54,7 +54,7 @@ caf::behavior stage_state::make_behavior() {
     [this](const task_done& message) { guarded([&] { on_task_done(message); }); },
     [this](const apply& message) {
       guarded([&] {
-        work_.update(message.step, message.learning_rate, message.gradient_scale);
+        work_.parameters().update(work_.stream(), message);
         compat::tell(self_, trainer_, stage_applied{message.epoch, config_->rank});
       });
     },
@@ -224,7 +224,7 @@ void stage_state::pass_on(const plan::task& task, kernels::tensor_list results) 
 void stage_state::exchange_twins() {
   phase_ = phase::exchanging;
   if (step_.purpose == kernels::nn::purpose::train)
-    for (const auto& twin : work_.own_twins())
+    for (const auto& twin : work_.parameters().own_twins(work_.stream()))
       for (const auto& other : config_->shared[static_cast<std::size_t>(twin.parameter)].holders)
         if (other.rank != config_->rank)
           endpoint_.send({epoch_, payload::twin, config_->rank, other.rank, twin.parameter,
@@ -240,22 +240,22 @@ void stage_state::finish_exchange() {
     if (loose_.size() < installing_.size())
       return;
     for (const auto& what : loose_)
-      work_.install(installing_.at(static_cast<std::size_t>(what.chunk)),
+      work_.parameters().install(installing_.at(static_cast<std::size_t>(what.chunk)),
                     endpoint_.take(what, pool));
     phase_ = phase::idle;
     compat::tell(self_, trainer_, state_installed{epoch_, config_->rank});
     return;
   }
   const bool training = step_.purpose == kernels::nn::purpose::train;
-  if (training && loose_.size() < work_.foreign_twins())
+  if (training && loose_.size() < work_.parameters().foreign_twins())
     return;
   stage_done answer{epoch_, config_->rank, work_.losses(), {}, tasks_, {}};
   if (training) {
-    std::vector<rank_work::twin> received;
+    std::vector<parameter_set::twin> received;
     for (const auto& what : loose_)
       received.push_back({what.chunk, what.micro_batch, endpoint_.take(what, pool).front()});
-    work_.combine(std::move(received));
-    answer.squares = work_.squares();
+    work_.parameters().combine(work_.stream(), std::move(received));
+    answer.squares = work_.parameters().squares(work_.stream());
   }
   work_.end();
   answer.memory = work_.memory();
@@ -288,13 +288,13 @@ void stage_state::finish_abort() {
 
 void stage_state::on_send_state(const send_state& message) {
   epoch_ = message.epoch;
-  const auto names = work_.owned_names();
+  const auto names = work_.parameters().owned_names();
   for (std::size_t i = 0; i < names.size(); ++i)
     endpoint_.send({epoch_, payload::state, config_->rank, trainer_rank(),
                     static_cast<std::int32_t>(i), 0},
-                   work_.state_of(names[i]));
+                   work_.parameters().state_of(names[i]));
   compat::tell(self_, trainer_,
-               state_names{epoch_, config_->rank, names, work_.optimizer_slots()});
+               state_names{epoch_, config_->rank, names, work_.parameters().optimizer_slots()});
 }
 
 void stage_state::on_load_state(const load_state& message) {
@@ -311,7 +311,7 @@ std::string stage_state::waits_for() const {
     return fmt::format("rank {} runs {}", config_->rank, plan::to_string(busy_->what));
   if (phase_ == phase::exchanging)
     return fmt::format("rank {} waits for the other gradients of {} shared parameters",
-                       config_->rank, work_.foreign_twins() - loose_.size());
+                       config_->rank, work_.parameters().foreign_twins() - loose_.size());
   if (phase_ != phase::running)
     return fmt::format("rank {} waits for the trainer", config_->rank);
   return fmt::format("rank {} waits; {}", config_->rank, run_->book.waits_for());

@@ -1,0 +1,158 @@
+#include "actors/parameter_set.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "kernels/ops/add.hpp"
+#include "kernels/ops/sum_of_squares.hpp"
+
+namespace sluice::actors {
+
+using kernels::buffer_use;
+using kernels::tensor;
+using kernels::tensor_list;
+
+namespace {
+
+/// Routes come before a model's own order of accumulators: DualPipe adds the two halves of the
+/// micro-batches, each of which is summed as one device would.
+constexpr std::int32_t ordinals_per_route = 8;
+
+} // namespace
+
+std::int32_t ordinal_of(const hosted_chunk& chunk, const kernels::nn::parameter& of) {
+  return chunk.route * ordinals_per_route + of.accumulator;
+}
+
+parameter_set::parameter_set(std::int32_t rank, std::vector<shared_parameter> shared,
+                             std::shared_ptr<const kernels::nn::optimizer> update)
+  : rank_(rank), shared_(std::move(shared)), optimizer_(std::move(update)) {}
+
+void parameter_set::add(const hosted_chunk& chunk) {
+  for (auto& of : chunk.module->parameters()) {
+    auto found = std::ranges::find(entries_, of.name, &entry::name);
+    if (found == entries_.end()) {
+      entries_.push_back({.name = of.name, .accumulators = {}});
+      found = entries_.end() - 1;
+    } else {
+      of.value = found->lead().value; // Tied on this device: one copy.
+    }
+    of.value.set_use(buffer_use::parameter);
+    of.gradient.set_use(buffer_use::parameter);
+    found->accumulators.emplace_back(ordinal_of(chunk, of), &of);
+  }
+}
+
+void parameter_set::complete(kernels::stream& on) {
+  for (auto& each : entries_) {
+    std::ranges::sort(each.accumulators, {}, [](const auto& pair) { return pair.first; });
+    const auto found = std::ranges::find(shared_, each.name, &shared_parameter::name);
+    if (found != shared_.end()) {
+      each.shared = static_cast<std::int32_t>(found - shared_.begin());
+      each.owner = found->holders.front().rank == rank_;
+      foreign_twins_ += static_cast<std::size_t>(std::ranges::count_if(
+        found->holders, [&](const auto& holder) { return holder.rank != rank_; }));
+    }
+    each.state = optimizer_->make_state(on, each.lead());
+    for (auto& slot : each.state)
+      slot.set_use(buffer_use::parameter);
+  }
+}
+
+void parameter_set::zero_gradients() {
+  for (auto& each : entries_) {
+    each.sum = {};
+    for (auto& [ordinal, of] : each.accumulators)
+      std::ranges::fill(of->gradient.bytes_span(), std::byte{0});
+  }
+}
+
+std::vector<parameter_set::twin> parameter_set::own_twins(kernels::stream& on) const {
+  std::vector<twin> twins;
+  for (const auto& each : entries_) {
+    if (each.shared < 0)
+      continue;
+    for (const auto& [ordinal, of] : each.accumulators) {
+      // Copies: combine() works in place, perhaps while these are still being sent.
+      auto copy = on.allocate(of->gradient.type(), of->gradient.shape());
+      std::ranges::copy(std::as_const(of->gradient).bytes_span(), copy.bytes_span().begin());
+      twins.push_back({each.shared, ordinal, std::move(copy)});
+    }
+  }
+  return twins;
+}
+
+void parameter_set::combine(kernels::stream& on, std::vector<twin> received) {
+  for (auto& each : entries_) {
+    if (each.shared < 0)
+      continue;
+    std::vector<std::pair<std::int32_t, tensor>> parts;
+    for (const auto& [ordinal, of] : each.accumulators)
+      parts.emplace_back(ordinal, of->gradient);
+    for (auto& other : received)
+      if (other.parameter == each.shared)
+        parts.emplace_back(other.ordinal, std::move(other.gradient));
+    std::ranges::sort(parts, {}, [](const auto& part) { return part.first; });
+    // The first part becomes the sum; it is ours to change, whether own or received.
+    each.sum = parts.front().second;
+    for (std::size_t i = 1; i < parts.size(); ++i)
+      kernels::ops::add_into(on, each.sum, parts[i].second);
+  }
+}
+
+std::vector<gradient_square> parameter_set::squares(kernels::stream& on) const {
+  std::vector<gradient_square> result;
+  for (const auto& each : entries_)
+    if (each.owner)
+      result.push_back({each.name, kernels::ops::sum_of_squares(on, each.gradient())});
+  return result;
+}
+
+void parameter_set::update(kernels::stream& on, const apply& with) {
+  for (auto& each : entries_)
+    optimizer_->step(on, each.lead(), each.gradient(), each.state,
+                     {.step = with.step,
+                      .learning_rate = with.learning_rate,
+                      .gradient_scale = with.gradient_scale});
+}
+
+std::vector<std::string> parameter_set::owned_names() const {
+  std::vector<std::string> names;
+  for (const auto& each : entries_)
+    if (each.owner)
+      names.push_back(each.name);
+  return names;
+}
+
+std::vector<std::string> parameter_set::optimizer_slots() const {
+  return optimizer_->state_names();
+}
+
+tensor_list parameter_set::state_of(const std::string& name) const {
+  const auto found = std::ranges::find(entries_, name, &entry::name);
+  if (found == entries_.end())
+    throw std::invalid_argument(fmt::format("rank {} holds no parameter {}", rank_, name));
+  tensor_list all{found->lead().value};
+  all.insert(all.end(), found->state.begin(), found->state.end());
+  return all;
+}
+
+void parameter_set::install(const std::string& name, const tensor_list& state) {
+  auto mine = state_of(name);
+  if (state.size() != mine.size())
+    throw std::invalid_argument(fmt::format("parameter {} comes with {} tensors, not {}: was it "
+                                            "saved with another optimizer?",
+                                            name, state.size(), mine.size()));
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (state[i].type() != mine[i].type() || state[i].shape() != mine[i].shape())
+      throw std::invalid_argument(
+        fmt::format("parameter {} is {} {} here, and {} {} in what is installed", name,
+                    kernels::name(mine[i].type()), to_string(mine[i].shape()),
+                    kernels::name(state[i].type()), to_string(state[i].shape())));
+    std::ranges::copy(state[i].bytes_span(), mine[i].bytes_span().begin());
+  }
+}
+
+} // namespace sluice::actors

@@ -1,0 +1,135 @@
+#include "tests/support/serial_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/nn/sequential.hpp"
+#include "kernels/ops/add.hpp"
+#include "kernels/ops/sum_of_squares.hpp"
+
+namespace sluice::tests {
+
+using kernels::nn::optimizer;
+
+namespace {
+
+std::vector<std::byte> copy_of(const kernels::tensor& of) {
+  const auto bytes = of.bytes_span();
+  return {bytes.begin(), bytes.end()};
+}
+
+class gradient_keeper final : public optimizer {
+public:
+  explicit gradient_keeper(std::shared_ptr<const optimizer> inner) : inner_(std::move(inner)) {}
+
+  std::vector<std::string> state_names() const override {
+    auto names = inner_->state_names();
+    names.push_back("gradient");
+    return names;
+  }
+
+  kernels::tensor_list make_state(kernels::stream& on,
+                                  const kernels::nn::parameter& of) const override {
+    auto state = inner_->make_state(on, of);
+    state.push_back(on.zeros(of.value.type(), of.value.shape()));
+    return state;
+  }
+
+  void step(kernels::stream& on, kernels::nn::parameter& of, const kernels::tensor& gradient,
+            kernels::tensor_list& state, const kernels::nn::update_info& with) const override {
+    auto kept = state.back();
+    state.pop_back();
+    std::ranges::copy(gradient.bytes_span(), kept.bytes_span().begin());
+    inner_->step(on, of, gradient, state, with);
+    state.push_back(std::move(kept));
+  }
+
+private:
+  std::shared_ptr<const optimizer> inner_;
+};
+
+} // namespace
+
+std::shared_ptr<const optimizer> keeping_gradients(std::shared_ptr<const optimizer> inner) {
+  return std::make_shared<gradient_keeper>(std::move(inner));
+}
+
+byte_map bytes_of(const actors::model_state& state) {
+  byte_map all;
+  for (const auto& each : state.parameters) {
+    all[each.name] = copy_of(each.tensors.front());
+    for (std::size_t i = 1; i < each.tensors.size(); ++i)
+      all[each.name + "/" + state.optimizer_slots.at(i - 1)] = copy_of(each.tensors[i]);
+  }
+  return all;
+}
+
+serial_run::serial_run(options of)
+  : options_(std::move(of)), stream_(kernels::make_cpu_device()) {
+  model_ = std::make_unique<kernels::nn::sequential>("model", std::move(options_.layers));
+  model_->initialise(stream_, options_.seed);
+  for (auto& each : model_->parameters()) {
+    auto& held = parameters_[each.name];
+    if (held.lead == nullptr) {
+      held.lead = &each;
+      held.state = options_.optimizer->make_state(stream_, each);
+    } else {
+      held.twin = &each;
+      each.value = held.lead->value;
+    }
+  }
+}
+
+serial_run::result serial_run::step(const actors::batch& data) {
+  std::int64_t valid = 0;
+  for (const auto& part : data)
+    valid += part.valid_targets;
+  for (auto& each : model_->parameters())
+    std::ranges::fill(each.gradient.bytes_span(), std::byte{0});
+
+  kernels::nn::micro_batch which{.seed = options_.seed,
+                                 .step = step_,
+                                 .loss_scale = valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0};
+  double losses = 0;
+  for (const auto& part : data) {
+    auto saved = model_->make_activation();
+    kernels::tensor_list inputs = part.inputs;
+    inputs.insert(inputs.end(), part.targets.begin(), part.targets.end());
+    losses += model_->forward(stream_, which, std::move(inputs), saved).at(0).span<double>()[0];
+    model_->backward_input(stream_, which, {}, saved);
+    model_->backward_weight(stream_, which, saved);
+    which.first_sample += part.samples;
+  }
+
+  result done{.loss = valid > 0 ? losses / static_cast<double>(valid) : 0.0};
+  double squares = 0;
+  for (auto& [name, held] : parameters_) {
+    if (held.twin != nullptr)
+      kernels::ops::add_into(stream_, held.lead->gradient, held.twin->gradient);
+    squares += kernels::ops::sum_of_squares(stream_, held.lead->gradient);
+  }
+  done.gradient_norm = std::sqrt(squares);
+  double scale = 1;
+  if (options_.clip > 0 && done.gradient_norm > options_.clip)
+    scale = options_.clip / done.gradient_norm;
+  for (auto& [name, held] : parameters_)
+    options_.optimizer->step(stream_, *held.lead, held.lead->gradient, held.state,
+                             {.step = step_,
+                              .learning_rate = options_.learning_rate,
+                              .gradient_scale = scale});
+  ++step_;
+  return done;
+}
+
+byte_map serial_run::bytes() const {
+  byte_map all;
+  const auto slots = options_.optimizer->state_names();
+  for (const auto& [name, held] : parameters_) {
+    all[name] = copy_of(held.lead->value);
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      all[name + "/" + slots[i]] = copy_of(held.state[i]);
+  }
+  return all;
+}
+
+} // namespace sluice::tests
