@@ -110,7 +110,10 @@ build() {
     -DCAF_ENABLE_TOOLS=OFF -DCAF_ENABLE_OPENSSL_MODULE=ON "-DCMAKE_CXX_FLAGS=-w ${CXXFLAGS:-}"
     -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=5) # a third of the time
   command -v ninja >/dev/null && options+=(-G Ninja)
-  command -v ccache >/dev/null && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  if command -v ccache >/dev/null; then
+    options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1 # the folder's name is another one each time
+  fi
   [ -z "$sanitize" ] || options+=(-DCAF_SANITIZERS="$sanitize")
   say "building CAF${sanitize:+ with -fsanitize=$sanitize} into $prefix (minutes, once)"
   { cmake -S "$source" -B "$work/build" "${options[@]}" \

@@ -33,7 +33,7 @@ else
 fi
 
 install=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300
-  install --no-install-recommends "${missing[@]}")
+  -o Dpkg::Use-Pty=0 install --no-install-recommends "${missing[@]}")
 echo "install_deps: installing ${missing[*]}"
 "${as_root[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update \
   || echo "install_deps: apt-get update failed; trying with the lists that are here" >&2
