@@ -38,9 +38,14 @@ function(sluice_add_component name)
   set_target_properties(sluice_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# sluice_add_test(plan LABEL unit SOURCES ... LINK Sluice::plan): one doctest program.
+# What CI builds and runs under the sanitizers: the tests marked SANITIZED.
+add_custom_target(sanitized_tests)
+
+# sluice_add_test(plan LABEL unit SOURCES ... LINK Sluice::plan [SANITIZED] [TIMEOUT 300]): one
+# doctest program. LABEL: unit, integration, gpu, or stress for what takes long and runs only when
+# asked for. A program that ends with 77 counts as skipped (no GPU here).
 function(sluice_add_test name)
-  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "SANITIZED" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   add_executable(${name}_tests ${arg_SOURCES})
   target_link_libraries(${name}_tests PRIVATE sluice_flags sluice_test_main ${arg_LINK})
   set_target_properties(${name}_tests PROPERTIES
@@ -49,5 +54,11 @@ function(sluice_add_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
+  set(labels ${arg_LABEL})
+  if(arg_SANITIZED)
+    list(APPEND labels sanitized)
+    add_dependencies(sanitized_tests ${name}_tests)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+    SKIP_RETURN_CODE 77)
 endfunction()

@@ -9,14 +9,6 @@ macro(sluice_need package debian)
   endif()
 endmacro()
 
-# `make deps` builds CAF here once; an installed one is found first.
-list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/caf)
-find_package(CAF QUIET COMPONENTS core io) # no version: 0.18 and 1.x each reject the other's
-if(NOT TARGET CAF::core)
-  list(APPEND missing "  CAF (C++ Actor Framework, 0.18.7 or 1.x): scripts/build_caf.sh .deps/caf, \
-or give the folder of an installed one with -DCMAKE_PREFIX_PATH=...")
-endif()
-
 find_package(Threads REQUIRED)
 sluice_need(fmt libfmt-dev)
 sluice_need(spdlog libspdlog-dev)
@@ -30,8 +22,27 @@ if(SLUICE_BUILD_TESTS)
   sluice_need(doctest doctest-dev)
 endif()
 
-# Matrix products: oneDNN, or OpenBLAS where it is absent. Not by oneDNN's own CMake package: Debian's
-# demands the OpenCL headers too.
+# After OpenSSL, whose targets CAF's own config refers to without looking for them. An installed CAF
+# is found first, then the one that `make deps` builds here once. ThreadSanitizer reports nonsense
+# unless CAF is built with it too, so there the order is the other way round.
+if(SLUICE_SANITIZE MATCHES "thread")
+  set(caf_script "SANITIZE=thread scripts/build_caf.sh .deps/caf-tsan")
+  list(PREPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/caf-tsan)
+else()
+  set(caf_script "scripts/build_caf.sh .deps/caf")
+  list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/caf)
+endif()
+find_package(CAF QUIET COMPONENTS core io) # no version: 0.18 and 1.x each reject the other's
+if(NOT TARGET CAF::core OR NOT TARGET CAF::io)
+  list(APPEND missing "  CAF (C++ Actor Framework, 0.18.7 or 1.x): ${caf_script}, or give the \
+folder of an installed one with -DCMAKE_PREFIX_PATH=...")
+elseif(CAF_VERSION VERSION_LESS 0.18.7)
+  list(APPEND missing "  CAF 0.18.7 or later: ${CAF_DIR} holds ${CAF_VERSION}; ${caf_script} \
+builds one")
+endif()
+
+# Matrix products: oneDNN, or OpenBLAS where it is absent. Not by oneDNN's own CMake package:
+# Debian's demands the OpenCL headers too.
 find_path(SLUICE_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp)
 find_library(SLUICE_ONEDNN_LIBRARY dnnl)
 if(SLUICE_ONEDNN_INCLUDE AND SLUICE_ONEDNN_LIBRARY)
@@ -53,4 +64,5 @@ if(missing)
   message(FATAL_ERROR "Sluice needs packages that were not found:\n${lines}\n"
     "`make deps` installs all of them on a Debian machine.")
 endif()
+message(STATUS "Sluice: CAF ${CAF_VERSION} in ${CAF_DIR}")
 message(STATUS "Sluice: matrix products from ${SLUICE_PRODUCTS}")

@@ -1,0 +1,89 @@
+# Two commands for a machine where nothing was installed by hand: `make train` and `make test`.
+# Everything here is a thin wrapper: CMake does the work, and can be used without this file.
+#
+#   make                                  install what is missing, configure, build into build/
+#   make train [DATA=file] [ARGS=...]     train on the text; ARGS go to `sluice train`
+#   make test [SANITIZERS=1]              all tests but the long ones; 1: and the sanitizers' set
+#   make stress                           the long tests
+#   make asan | make tsan                 the tests under AddressSanitizer + UBSan, ThreadSanitizer
+#   make bench [ARGS=...]                 benchmarks; ARGS go to `sluice bench`
+#   make docs                             the headers' comments as HTML, in build/docs
+#   make deps                             only what must be there before CMake runs
+#   make clean                            remove the build folders, keep .deps
+#
+#   JOBS=n  BUILD=folder  CMAKE_ARGS=...  CAF_PREFIX=dir  CAF_SOURCE=path (scripts/build_caf.sh)
+
+BUILD ?= build
+JOBS ?= $(shell nproc)
+TEST_JOBS ?= 1# tests that measure time must not disturb each other
+
+generator = $(if $(shell command -v ninja),-G Ninja)
+configure = cmake -S . $(generator) $(if $(CAF_PREFIX),-DCMAKE_PREFIX_PATH="$(CAF_PREFIX)") $(CMAKE_ARGS)
+compile = cmake --build $(1) -j $(JOBS)
+ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(TEST_JOBS)
+
+# One thread in oneDNN and OpenMP: GNU's OpenMP is not built for ThreadSanitizer, which then takes
+# its barriers for races.
+tsan_environment = OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
+asan_environment = ASAN_OPTIONS="detect_stack_use_after_return=1" UBSAN_OPTIONS="print_stacktrace=1"
+
+.PHONY: build train test stress asan tsan sanitized bench docs deps clean
+.NOTPARALLEL:
+
+build: deps
+	@$(configure) -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
+	@$(call compile,$(BUILD))
+
+train: build
+	@$(BUILD)/sluice train $${DATA:+--data "$$DATA"} $(ARGS)
+
+test: build
+	@$(call ctest,$(BUILD)) -LE stress
+ifeq ($(SANITIZERS),1)
+	@$(MAKE) --no-print-directory sanitized
+endif
+
+stress: build
+	@$(call ctest,$(BUILD)) -L stress
+
+bench: build
+	@$(BUILD)/sluice bench $(ARGS)
+
+# --- sanitizers ------------------------------------------------------------------------------
+# RelWithDebInfo: optimised, and reports have line numbers.
+
+.PHONY: configure-asan configure-tsan
+configure-asan: deps
+	@$(configure) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSLUICE_SANITIZE=address,undefined
+configure-tsan: deps
+	@SANITIZE=thread JOBS=$(JOBS) scripts/build_caf.sh .deps/caf-tsan
+	@$(configure) -B build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSLUICE_SANITIZE=thread
+
+asan: configure-asan
+	@$(call compile,build-asan)
+	@$(asan_environment) $(call ctest,build-asan) -LE stress
+
+tsan: configure-tsan
+	@$(call compile,build-tsan)
+	@$(tsan_environment) $(call ctest,build-tsan) -LE stress
+
+# The set that CI runs under both: the tests marked SANITIZED, nothing else is built.
+sanitized: configure-asan configure-tsan
+	@$(call compile,build-asan) --target sanitized_tests
+	@$(asan_environment) $(call ctest,build-asan) -L sanitized
+	@$(call compile,build-tsan) --target sanitized_tests
+	@$(tsan_environment) $(call ctest,build-tsan) -L sanitized
+# ---------------------------------------------------------------------------------------------
+
+docs:
+	@scripts/install_deps.sh doxygen
+	@mkdir -p $(BUILD)/docs
+	@(cat docs/Doxyfile; echo "OUTPUT_DIRECTORY=$(BUILD)/docs") | doxygen -
+	@echo "docs: $(BUILD)/docs/html/index.html"
+
+deps:
+	@scripts/install_deps.sh
+	@JOBS=$(JOBS) scripts/build_caf.sh .deps/caf
+
+clean:
+	rm -rf $(BUILD) build-asan build-tsan

@@ -1,0 +1,9 @@
+#include "cli/version.hpp"
+
+namespace sluice::cli {
+
+std::string_view version() noexcept {
+  return SLUICE_VERSION;
+}
+
+} // namespace sluice::cli
