@@ -62,11 +62,9 @@ void parameter_set::complete(kernels::stream& on) {
 }
 
 void parameter_set::zero_gradients() {
-  for (auto& each : entries_) {
-    each.sum = {};
+  for (auto& each : entries_)
     for (auto& [ordinal, of] : each.accumulators)
       std::ranges::fill(of->gradient.bytes_span(), std::byte{0});
-  }
 }
 
 std::vector<parameter_set::twin> parameter_set::own_twins(kernels::stream& on) const {
@@ -96,9 +94,12 @@ void parameter_set::combine(kernels::stream& on, std::vector<twin> received) {
         parts.emplace_back(other.ordinal, std::move(other.gradient));
     std::ranges::sort(parts, {}, [](const auto& part) { return part.first; });
     // The first part becomes the sum; it is ours to change, whether own or received.
-    each.sum = parts.front().second;
+    auto& sum = parts.front().second;
     for (std::size_t i = 1; i < parts.size(); ++i)
-      kernels::ops::add_into(on, each.sum, parts[i].second);
+      kernels::ops::add_into(on, sum, parts[i].second);
+    auto& gradient = each.lead().gradient;
+    if (!sum.shares_buffer_with(gradient))
+      std::ranges::copy(std::as_const(sum).bytes_span(), gradient.bytes_span().begin());
   }
 }
 
@@ -106,16 +107,14 @@ std::vector<gradient_square> parameter_set::squares(kernels::stream& on) const {
   std::vector<gradient_square> result;
   for (const auto& each : entries_)
     if (each.owner)
-      result.push_back({each.name, kernels::ops::sum_of_squares(on, each.gradient())});
+      result.push_back({each.name, kernels::ops::sum_of_squares(on, each.lead().gradient)});
   return result;
 }
 
 void parameter_set::update(kernels::stream& on, const apply& with) {
   for (auto& each : entries_)
-    optimizer_->step(on, each.lead(), each.gradient(), each.state,
-                     {.step = with.step,
-                      .learning_rate = with.learning_rate,
-                      .gradient_scale = with.gradient_scale});
+    optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,
+                     with.gradient_scale);
 }
 
 std::vector<std::string> parameter_set::owned_names() const {
@@ -127,7 +126,8 @@ std::vector<std::string> parameter_set::owned_names() const {
 }
 
 std::vector<std::string> parameter_set::optimizer_slots() const {
-  return optimizer_->state_names();
+  const auto names = optimizer_->state_names();
+  return {names.begin(), names.end()};
 }
 
 tensor_list parameter_set::state_of(const std::string& name) const {

@@ -20,32 +20,24 @@ std::vector<std::byte> copy_of(const kernels::tensor& of) {
 
 class gradient_keeper final : public optimizer {
 public:
-  explicit gradient_keeper(std::shared_ptr<const optimizer> inner) : inner_(std::move(inner)) {}
-
-  std::vector<std::string> state_names() const override {
-    auto names = inner_->state_names();
-    names.push_back("gradient");
-    return names;
+  explicit gradient_keeper(std::shared_ptr<const optimizer> inner) : inner_(std::move(inner)) {
+    const auto inner_names = inner_->state_names();
+    names_.assign(inner_names.begin(), inner_names.end());
+    names_.push_back("gradient");
   }
 
-  kernels::tensor_list make_state(kernels::stream& on,
-                                  const kernels::nn::parameter& of) const override {
-    auto state = inner_->make_state(on, of);
-    state.push_back(on.zeros(of.value.type(), of.value.shape()));
-    return state;
-  }
+  std::span<const std::string_view> state_names() const noexcept override { return names_; }
 
-  void step(kernels::stream& on, kernels::nn::parameter& of, const kernels::tensor& gradient,
-            kernels::tensor_list& state, const kernels::nn::update_info& with) const override {
-    auto kept = state.back();
-    state.pop_back();
-    std::ranges::copy(gradient.bytes_span(), kept.bytes_span().begin());
-    inner_->step(on, of, gradient, state, with);
-    state.push_back(std::move(kept));
+  void step(kernels::stream& on, kernels::nn::parameter& what, std::span<kernels::tensor> state,
+            double learning_rate, std::uint64_t step_number, double gradient_scale) const override {
+    std::ranges::copy(std::as_const(what.gradient).bytes_span(), state.back().bytes_span().begin());
+    inner_->step(on, what, state.first(state.size() - 1), learning_rate, step_number,
+                 gradient_scale);
   }
 
 private:
   std::shared_ptr<const optimizer> inner_;
+  std::vector<std::string_view> names_;
 };
 
 } // namespace
@@ -113,10 +105,8 @@ serial_run::result serial_run::step(const actors::batch& data) {
   if (options_.clip > 0 && done.gradient_norm > options_.clip)
     scale = options_.clip / done.gradient_norm;
   for (auto& [name, held] : parameters_)
-    options_.optimizer->step(stream_, *held.lead, held.lead->gradient, held.state,
-                             {.step = step_,
-                              .learning_rate = options_.learning_rate,
-                              .gradient_scale = scale});
+    options_.optimizer->step(stream_, *held.lead, held.state, options_.learning_rate, step_ + 1,
+                             scale);
   ++step_;
   return done;
 }
@@ -127,7 +117,7 @@ byte_map serial_run::bytes() const {
   for (const auto& [name, held] : parameters_) {
     all[name] = copy_of(held.lead->value);
     for (std::size_t i = 0; i < slots.size(); ++i)
-      all[name + "/" + slots[i]] = copy_of(held.state[i]);
+      all[name + "/" + std::string(slots[i])] = copy_of(held.state[i]);
   }
   return all;
 }

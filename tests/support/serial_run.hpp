@@ -49,7 +49,7 @@ private:
   struct held {
     kernels::nn::parameter* lead = nullptr;
     kernels::nn::parameter* twin = nullptr; ///< tied: its gradient is added to the lead's
-    kernels::tensor_list state;
+    std::vector<kernels::tensor> state;
   };
 
   options options_;
