@@ -27,6 +27,7 @@ struct micro_batch {
   std::uint64_t step = 0;         ///< counts optimizer steps from 0
   std::int64_t first_sample = 0;  ///< index, within the step's whole batch, of its first sample
   double loss_scale = 1.0;        ///< 1 / (valid targets of the whole batch); applied in backward
+  bool saves = true;              ///< off in a training forward that will be run again
 };
 
 /// One trainable tensor of a module.

@@ -1,0 +1,103 @@
+#include "kernels/nn/profile.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/nn/tie.hpp"
+
+namespace sluice::kernels::nn {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+struct layer_times {
+  std::vector<std::chrono::nanoseconds> forward, backward_input, backward_weight;
+};
+
+template <class Work>
+std::chrono::nanoseconds timed(Work work) {
+  const auto start = clock::now();
+  work();
+  return clock::now() - start;
+}
+
+std::chrono::nanoseconds median(std::vector<std::chrono::nanoseconds> all) {
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+// The first tensor is what the layer made; the others pass through and cross no cut.
+std::size_t first_bytes(const tensor_list& list) {
+  return list.empty() || !list.front() ? 0 : list.front().bytes();
+}
+
+class profiler {
+public:
+  profiler(stream& on, std::span<const module_ptr> layers)
+    : on_(on), layers_(layers), costs_(layers.size()), times_(layers.size()) {
+    for (const auto& layer : layers)
+      activations_.push_back(layer->make_activation());
+  }
+
+  void round(tensor_list flowing) {
+    micro_batch which;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const auto before = on_.pool().usage().live(buffer_use::activation);
+      times_[i].forward.push_back(timed([&] {
+        flowing = layers_[i]->forward(on_, which, std::move(flowing), activations_[i]);
+      }));
+      costs_[i].activation_bytes = on_.pool().usage().live(buffer_use::activation) - before;
+      costs_[i].output_bytes = first_bytes(flowing);
+    }
+    // After a loss there is no gradient; otherwise the output itself serves as one.
+    if (flowing.front().type() == dtype::float64 && flowing.front().shape().rank() == 0)
+      flowing.clear();
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      times_[i].backward_input.push_back(timed([&] {
+        flowing = layers_[i]->backward_input(on_, which, std::move(flowing), activations_[i]);
+      }));
+      times_[i].backward_weight.push_back(
+        timed([&] { layers_[i]->backward_weight(on_, which, activations_[i]); }));
+    }
+  }
+
+  void forget_times() { times_.assign(layers_.size(), {}); }
+
+  std::vector<layer_cost> result() {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      costs_[i].name = layers_[i]->name();
+      costs_[i].forward = median(times_[i].forward);
+      costs_[i].backward_input = median(times_[i].backward_input);
+      costs_[i].backward_weight = median(times_[i].backward_weight);
+      for (const auto& owned : layers_[i]->parameters())
+        costs_[i].parameter_bytes += owned.value.bytes();
+    }
+    return std::move(costs_);
+  }
+
+private:
+  stream& on_;
+  std::span<const module_ptr> layers_;
+  std::vector<layer_cost> costs_;
+  std::vector<layer_times> times_;
+  std::vector<activation> activations_;
+};
+
+} // namespace
+
+std::vector<layer_cost> profile_layers(stream& on, std::span<const module_ptr> layers,
+                                       const tensor_list& inputs, int repeats) {
+  if (layers.empty() || repeats < 1)
+    throw std::invalid_argument("profile: no layers, or no repeats");
+  profiler measured(on, layers);
+  measured.round(inputs);
+  measured.forget_times();
+  for (int i = 0; i < repeats; ++i)
+    measured.round(inputs);
+  zero_gradients(all_parameters(layers));
+  return measured.result();
+}
+
+} // namespace sluice::kernels::nn
