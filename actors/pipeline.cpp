@@ -26,15 +26,14 @@ namespace {
 /// Pooled actors share the workers message by message, so that none starves another.
 struct system_config : caf::actor_system_config {
   system_config() {
+    register_messages();
     set("caf.scheduler.policy", "sharing");
     set("caf.scheduler.max-throughput", 1);
     set("caf.logger.console.verbosity", "quiet");
   }
 };
 
-/// An actor system, with the types it needs registered before it starts.
 struct own_system {
-  own_system() { register_messages(); }
   system_config config;
   caf::actor_system system{config};
 };
