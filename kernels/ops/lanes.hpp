@@ -27,30 +27,21 @@ T lane_sum(std::int64_t count, Term term) {
   return sums[0];
 }
 
-/// The largest of x[0] ... x[count - 1], or NaN where any is; count > 0.
+/// The largest of x[0] ... x[count - 1], NaNs left out unless x[0] is one; count > 0.
 template <class T>
 T lane_max(const T* x, std::int64_t count) {
-  // A NaN loses every comparison, so it is counted by itself.
   std::array<T, lanes> tops;
-  std::array<T, lanes> odd{};
   tops.fill(x[0]);
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes)
-    for (int lane = 0; lane < lanes; ++lane) {
-      const T value = x[i + lane];
-      tops[lane] = tops[lane] < value ? value : tops[lane];
-      odd[lane] += value != value ? T{1} : T{0};
-    }
-  for (int lane = 0; i < count; ++i, ++lane) {
+    for (int lane = 0; lane < lanes; ++lane)
+      tops[lane] = tops[lane] < x[i + lane] ? x[i + lane] : tops[lane];
+  for (int lane = 0; i < count; ++i, ++lane)
     tops[lane] = tops[lane] < x[i] ? x[i] : tops[lane];
-    odd[lane] += x[i] != x[i] ? T{1} : T{0};
-  }
   for (int width = lanes / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane) {
+    for (int lane = 0; lane < width; ++lane)
       tops[lane] = tops[lane] < tops[lane + width] ? tops[lane + width] : tops[lane];
-      odd[lane] += odd[lane + width];
-    }
-  return odd[0] > 0 ? T{0} / T{0} : tops[0];
+  return tops[0];
 }
 
 } // namespace sluice::kernels::ops

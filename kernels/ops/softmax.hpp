@@ -9,7 +9,8 @@
 namespace sluice::kernels::ops {
 
 /// Replaces x[0] ... x[count - 1] by their softmax; count > 0. Returns the logarithm of the sum of
-/// their exponentials, from which softmax_again() restores each element.
+/// their exponentials, from which softmax_again() restores each element. A row with a NaN or a
+/// positive infinity becomes NaN as a whole.
 template <class T>
 T softmax_row(T* x, std::int64_t count) {
   const T top = lane_max(x, count);
