@@ -33,6 +33,16 @@ std::size_t first_bytes(const tensor_list& list) {
   return list.empty() || !list.front() ? 0 : list.front().bytes();
 }
 
+void collect(const activation& from, std::vector<tensor>& into) {
+  for (const auto& saved : from.saved) {
+    const auto known = [&](const tensor& other) { return other.shares_buffer_with(saved); };
+    if (saved && std::none_of(into.begin(), into.end(), known))
+      into.push_back(saved);
+  }
+  for (const auto& part : from.parts)
+    collect(part, into);
+}
+
 class profiler {
 public:
   profiler(stream& on, std::span<const module_ptr> layers)
@@ -44,11 +54,10 @@ public:
   void round(tensor_list flowing) {
     micro_batch which;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const auto before = on_.pool().usage().live(buffer_use::activation);
       times_[i].forward.push_back(timed([&] {
         flowing = layers_[i]->forward(on_, which, std::move(flowing), activations_[i]);
       }));
-      costs_[i].activation_bytes = on_.pool().usage().live(buffer_use::activation) - before;
+      costs_[i].activation_bytes = saved_bytes(activations_[i]);
       costs_[i].output_bytes = first_bytes(flowing);
     }
     // After a loss there is no gradient; otherwise the output itself serves as one.
@@ -86,6 +95,15 @@ private:
 };
 
 } // namespace
+
+std::size_t saved_bytes(const activation& saved) {
+  std::vector<tensor> all;
+  collect(saved, all);
+  std::size_t bytes = 0;
+  for (const auto& each : all)
+    bytes += each.bytes();
+  return bytes;
+}
 
 std::vector<layer_cost> profile_layers(stream& on, std::span<const module_ptr> layers,
                                        const tensor_list& inputs, int repeats) {

@@ -16,10 +16,13 @@ struct layer_cost {
   std::chrono::nanoseconds forward{};
   std::chrono::nanoseconds backward_input{};
   std::chrono::nanoseconds backward_weight{};
-  std::size_t activation_bytes = 0; ///< kept from forward to B, shared inputs counted once
+  std::size_t activation_bytes = 0; ///< kept from forward to B
   std::size_t output_bytes = 0;     ///< what would cross a cut behind this layer
   std::size_t parameter_bytes = 0;  ///< values alone
 };
+
+/// The bytes of all tensors that an activation holds, each buffer once.
+std::size_t saved_bytes(const activation& saved);
 
 /// Runs the layers one after another on the inputs of the whole model (ids and targets) and
 /// measures each. The layers must be initialised; their gradients are zero afterwards.
