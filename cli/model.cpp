@@ -1,0 +1,128 @@
+#include "cli/model.hpp"
+
+#include <algorithm>
+
+#include "cli/failure.hpp"
+#include "kernels/nn/gpt.hpp"
+#include "kernels/nn/mlp.hpp"
+#include "kernels/nn/profile.hpp"
+#include "kernels/nn/tie.hpp"
+
+namespace sluice::cli {
+
+namespace {
+
+constexpr std::int64_t byte_values = 256;
+
+} // namespace
+
+std::vector<kernels::nn::module_ptr> make_layers(const recipe& what) {
+  try {
+    if (what.model == "mlp")
+      return kernels::nn::make_mlp({.features = what.length,
+                                    .width = what.width,
+                                    .layers = what.layers,
+                                    .classes = byte_values,
+                                    .dropout = what.dropout});
+    return kernels::nn::make_gpt({.vocabulary = byte_values,
+                                  .layers = what.layers,
+                                  .width = what.width,
+                                  .heads = what.heads,
+                                  .length = what.length,
+                                  .dropout = what.dropout});
+  } catch (const std::invalid_argument& problem) {
+    throw usage_error(problem.what());
+  }
+}
+
+std::shared_ptr<const kernels::nn::optimizer> make_optimizer(const recipe& what) {
+  if (what.optimizer == "sgd")
+    return kernels::nn::make_sgd({.momentum = 0.9, .weight_decay = what.weight_decay});
+  return kernels::nn::make_adamw({.weight_decay = what.weight_decay});
+}
+
+kernels::nn::lr_schedule make_lr_schedule(const recipe& what) {
+  return {.peak = what.lr,
+          .floor = what.lr / 10,
+          .warm_up_steps = what.warm_up,
+          .total_steps = what.steps,
+          .after_warm_up = kernels::nn::lr_schedule::shape::cosine};
+}
+
+batch_maker::batch_maker(const recipe& what)
+  : gpt_(what.model == "gpt"), length_(what.length) {}
+
+actors::batch batch_maker::make(const token_batch& from, std::int64_t micro_batch_size) {
+  actors::batch result;
+  const auto size = static_cast<std::size_t>(micro_batch_size);
+  for (std::size_t first = 0; first < from.samples; first += size)
+    result.push_back(part(from, first, std::min(size, from.samples - first)));
+  return result;
+}
+
+actors::batch_part batch_maker::part(const token_batch& from, std::size_t first,
+                                     std::size_t count) {
+  const auto rows = static_cast<std::int64_t>(count);
+  const auto begin = first * from.length;
+  const std::span<const std::int32_t> inputs(from.inputs.data() + begin, count * from.length);
+  const std::span<const std::int32_t> targets(from.targets.data() + begin, count * from.length);
+  actors::batch_part result{.samples = rows};
+  if (gpt_) {
+    auto ids = pool_.allocate(kernels::dtype::int32, {rows, length_});
+    auto following = pool_.allocate(kernels::dtype::int32, {rows, length_});
+    std::ranges::copy(inputs, ids.span<std::int32_t>().begin());
+    std::ranges::copy(targets, following.span<std::int32_t>().begin());
+    result.valid_targets = rows * length_;
+    result.inputs.push_back(std::move(ids));
+    result.targets.push_back(std::move(following));
+    return result;
+  }
+  auto features = pool_.allocate(kernels::dtype::float32, {rows, length_});
+  auto labels = pool_.allocate(kernels::dtype::int32, {rows});
+  std::ranges::transform(inputs, features.span<float>().begin(), [](std::int32_t byte) {
+    return static_cast<float>(byte) / static_cast<float>(byte_values / 2) - 1.0F;
+  });
+  for (std::size_t row = 0; row < count; ++row)
+    labels.span<std::int32_t>()[row] = targets[(row + 1) * from.length - 1];
+  result.valid_targets = rows;
+  result.inputs.push_back(std::move(features));
+  result.targets.push_back(std::move(labels));
+  return result;
+}
+
+actors::batch batch_maker::prompt(std::string_view text) {
+  const auto length = static_cast<std::size_t>(length_);
+  token_batch one{.samples = 1,
+                  .length = length,
+                  .inputs = std::vector<std::int32_t>(length),
+                  .targets = std::vector<std::int32_t>(length)};
+  // A causal GPT is padded behind the text, an MLP, which looks at the last byte, before it.
+  const auto used = std::min(text.size(), length);
+  const auto offset = gpt_ ? 0 : length - used;
+  for (std::size_t i = 0; i < used; ++i)
+    one.inputs[offset + i] = static_cast<unsigned char>(text[text.size() - used + i]);
+  auto result = make(one, 1);
+  result.front().targets.clear();
+  return result;
+}
+
+std::vector<double> measure_layers(const recipe& what, const actors::batch_part& sample,
+                                   int threads) {
+  kernels::stream stream(kernels::make_cpu_device(), threads);
+  const auto layers = make_layers(what);
+  for (const auto& layer : layers)
+    layer->initialise(stream, what.seed);
+  const auto parameters = kernels::nn::all_parameters(layers);
+  kernels::nn::tie_parameters(parameters);
+  auto inputs = sample.inputs;
+  inputs.insert(inputs.end(), sample.targets.begin(), sample.targets.end());
+  std::vector<double> costs;
+  for (const auto& cost : kernels::nn::profile_layers(stream, layers, inputs)) {
+    const std::chrono::duration<double> all
+      = cost.forward + cost.backward_input + cost.backward_weight;
+    costs.push_back(all.count());
+  }
+  return costs;
+}
+
+} // namespace sluice::cli
