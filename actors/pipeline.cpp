@@ -55,8 +55,11 @@ struct pipeline::implementation {
   std::vector<std::vector<std::string>> parts;
 
   ~implementation() {
+    if (system == nullptr)
+      return; // The plan or the layout was refused.
     caf::scoped_actor self{*system};
-    stages.push_back(std::move(trainer));
+    if (trainer)
+      stages.push_back(std::move(trainer));
     for (const auto& each : stages)
       self->send_exit(each, caf::exit_reason::user_shutdown);
     self->wait_for(stages);
@@ -143,6 +146,13 @@ std::shared_ptr<const model_state> pipeline::state() {
 
 void pipeline::install(std::shared_ptr<const model_state> state) {
   impl_->ask<caf::unit_t>(install_state{std::move(state)});
+}
+
+void pipeline::end_stage(std::int32_t rank) {
+  caf::scoped_actor self{*impl_->system};
+  const auto& stage = impl_->stages.at(static_cast<std::size_t>(rank));
+  self->send_exit(stage, caf::exit_reason::kill);
+  self->wait_for(stage);
 }
 
 const caf::actor& pipeline::trainer() const {

@@ -100,6 +100,9 @@ public:
   /// Continues from a state that state() gave, of this or another pipeline of the same model.
   void install(std::shared_ptr<const model_state> state);
 
+  /// Ends one stage actor, as a fault would; for tests of what an embedder does then.
+  void end_stage(std::int32_t rank);
+
   /// The trainer actor, for embedders who talk to it by messages (actors/trainer.hpp).
   const caf::actor& trainer() const;
 

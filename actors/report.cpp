@@ -19,6 +19,8 @@ stage_report report_of(const stage_done& stage, std::int64_t span_ns) {
     const auto active = stage.tasks.back().end_ns - stage.tasks.front().start_ns;
     result.idle_seconds = static_cast<double>(active - busy) * nanosecond;
   }
+  for (const auto& each : stage.losses)
+    result.loss = result.loss.value_or(0.0) + each.sum;
   if (span_ns > 0)
     result.bubble = 1.0 - static_cast<double>(busy) / static_cast<double>(span_ns);
   return result;

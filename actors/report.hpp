@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "actors/messages.hpp"
@@ -13,6 +14,7 @@ struct stage_report {
   double busy_seconds = 0;  ///< in tasks
   double bubble = 0;        ///< 1 - busy / span
   double idle_seconds = 0;  ///< between its first and its last task: the schedule's cost
+  std::optional<double> loss = {}; ///< the sum of its losses; none on a stage without a loss
   stage_memory memory = {};
 };
 

@@ -66,7 +66,8 @@ actors::batch_part batch_maker::part(const token_batch& from, std::size_t first,
   const auto begin = first * from.length;
   const std::span<const std::int32_t> inputs(from.inputs.data() + begin, count * from.length);
   const std::span<const std::int32_t> targets(from.targets.data() + begin, count * from.length);
-  actors::batch_part result{.samples = rows};
+  actors::batch_part result;
+  result.samples = rows;
   if (gpt_) {
     auto ids = pool_.allocate(kernels::dtype::int32, {rows, length_});
     auto following = pool_.allocate(kernels::dtype::int32, {rows, length_});
