@@ -58,8 +58,8 @@ struct pipeline::implementation {
     if (system == nullptr)
       return; // The plan or the layout was refused.
     caf::scoped_actor self{*system};
-    if (trainer)
-      stages.push_back(std::move(trainer));
+    if (trainer) // First, so that it does not take the stages' end for a fault.
+      stages.insert(stages.begin(), std::move(trainer));
     for (const auto& each : stages)
       self->send_exit(each, caf::exit_reason::user_shutdown);
     self->wait_for(stages);
