@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 
 #include <dlfcn.h>
@@ -31,8 +32,10 @@ bool in_product_library(const void* caller) {
   Dl_info found;
   if (dladdr(caller, &found) == 0 || found.dli_fname == nullptr)
     return false;
-  return std::strstr(found.dli_fname, "libdnnl") != nullptr
-         || std::strstr(found.dli_fname, "libgomp") != nullptr;
+  for (const auto* library : {"libdnnl", "libgomp", "openblas"})
+    if (std::strstr(found.dli_fname, library) != nullptr)
+      return true;
+  return false;
 }
 
 void note(std::size_t bytes, const void* caller) {

@@ -7,7 +7,7 @@ namespace sluice::test {
 /// What one thread asked the C and C++ allocators for.
 struct allocation_counts {
   std::size_t ours = 0;          ///< from this program and the libraries it shares code with
-  std::size_t products = 0;      ///< from within oneDNN or its OpenMP: bookkeeping of each call
+  std::size_t products = 0;      ///< from within oneDNN, its OpenMP or OpenBLAS: notes of a call
   std::size_t largest_bytes = 0; ///< of either
 };
 
