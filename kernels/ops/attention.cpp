@@ -186,8 +186,7 @@ void backward_head(stream& on, const head_place& at, const T* log_sums, workspac
     const auto count = std::min(row_block, length - first);
     const auto width = first + count;
     const auto scores = score(on, q, k, first, count, space.probabilities);
-    const auto gradients =
-      score(on, dy, space.dense(workspace::v), first, count, space.gradients);
+    const auto gradients = score(on, dy, space.dense(workspace::v), first, count, space.gradients);
     backward_rows<T>(scores, gradients, first, at, log_sums, space);
     product(on, scores.transposed(), dy.block(first, 0, count, depth),
             space.dense(workspace::dv).block(0, 0, width, depth), mode);
@@ -235,9 +234,8 @@ attention_result causal_attention(stream& on, const tensor& packed, std::int64_t
   return result;
 }
 
-tensor causal_attention_backward(stream& on, const tensor& output_gradient,
-                                 const tensor& packed, const tensor& log_sums,
-                                 const dropout_mask& mask) {
+tensor causal_attention_backward(stream& on, const tensor& output_gradient, const tensor& packed,
+                                 const tensor& log_sums, const dropout_mask& mask) {
   const auto e = measure(packed, log_sums.shape()[1]);
   require(output_gradient, packed.type(), {e.samples, e.length, e.width()}, "attention",
           "the output's gradient");
@@ -249,8 +247,8 @@ tensor causal_attention_backward(stream& on, const tensor& output_gradient,
       for (std::int64_t head = 0; head < e.heads; ++head, sums += e.length) {
         const head_place at{e, mask, sample, head};
         copy_operands<T>(packed, at, space);
-        copy_rows<T>(head_of(output_gradient, e, sample, head, 0),
-                     space.dense(workspace::mixed), T{1});
+        copy_rows<T>(head_of(output_gradient, e, sample, head, 0), space.dense(workspace::mixed),
+                     T{1});
         backward_head<T>(on, at, sums, space);
         const auto into = [&](int part) { return head_of(gradient, e, sample, head, part); };
         copy_rows<T>(space.dense(workspace::dq), into(0), query_scale<T>(e));

@@ -23,7 +23,9 @@ namespace {
 class stepper {
 public:
   stepper(std::vector<nn::module_ptr> layers, tensor_list inputs, stream& on)
-    : on_(on), model_("model", std::move(layers)), inputs_(std::move(inputs)) {
+    : on_(on),
+      model_("model", std::move(layers)),
+      inputs_(std::move(inputs)) {
     model_.initialise(on, 1);
     for (auto& each : model_.parameters())
       all_.push_back(&each);
@@ -90,11 +92,11 @@ bool products_allocate_nothing() {
 void check_second_step(dtype type, bool recompute, bool gpt) {
   stream on(make_cpu_device());
   const auto ids = random_ids(on, {2, 33}, 1, 31);
-  auto model =
-    gpt ? stepper(maybe_recomputed(nn::make_gpt({31, 2, 24, 3, 33, 0.1}, type), recompute),
-                  list(ids, ids), on)
-        : stepper(maybe_recomputed(nn::make_mlp({7, 33, 3, 31, 0.1}, type), recompute),
-                  list(random_tensor(on, type, {66, 7}, 1), ids.reshaped({66})), on);
+  auto model = gpt
+               ? stepper(maybe_recomputed(nn::make_gpt({31, 2, 24, 3, 33, 0.1}, type), recompute),
+                         list(ids, ids), on)
+               : stepper(maybe_recomputed(nn::make_mlp({7, 33, 3, 31, 0.1}, type), recompute),
+                         list(random_tensor(on, type, {66, 7}, 1), ids.reshaped({66})), on);
   model.step();
   const auto taken = on.pool().usage().device_allocations;
   const allocation_watch watch;

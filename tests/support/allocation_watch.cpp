@@ -110,12 +110,24 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   throw std::bad_alloc{};
 }
 
-void operator delete(void* old) noexcept { std::free(old); }
-void operator delete[](void* old) noexcept { std::free(old); }
-void operator delete(void* old, std::size_t) noexcept { std::free(old); }
-void operator delete[](void* old, std::size_t) noexcept { std::free(old); }
-void operator delete(void* old, std::align_val_t) noexcept { std::free(old); }
-void operator delete(void* old, std::size_t, std::align_val_t) noexcept { std::free(old); }
+void operator delete(void* old) noexcept {
+  std::free(old);
+}
+void operator delete[](void* old) noexcept {
+  std::free(old);
+}
+void operator delete(void* old, std::size_t) noexcept {
+  std::free(old);
+}
+void operator delete[](void* old, std::size_t) noexcept {
+  std::free(old);
+}
+void operator delete(void* old, std::align_val_t) noexcept {
+  std::free(old);
+}
+void operator delete(void* old, std::size_t, std::align_val_t) noexcept {
+  std::free(old);
+}
 
 #endif
 
