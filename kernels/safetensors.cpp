@@ -65,8 +65,7 @@ safetensors_file::entry parse_entry(const std::string& file, const std::string& 
     }
     made.shape = shape(described.at("shape").get<std::vector<std::int64_t>>());
     const auto& offsets = described.at("data_offsets");
-    if (offsets.size() != 2 || !offsets[0].is_number_unsigned()
-        || !offsets[1].is_number_unsigned())
+    if (offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
       fail(file, "tensor {}: data offsets {}", name, offsets.dump());
     made.begin = offsets[0].get<std::uint64_t>();
     made.end = offsets[1].get<std::uint64_t>();
@@ -92,8 +91,7 @@ void check_layout(const std::string& file, std::vector<safetensors_file::entry>&
       fail(file, "tensor {}: its data ends at byte {} of {}: the file is cut short", each.name,
            each.end, data_bytes);
     if (each.begin != offset)
-      fail(file, "tensor {}: its data begins at byte {}, not at {}", each.name, each.begin,
-           offset);
+      fail(file, "tensor {}: its data begins at byte {}, not at {}", each.name, each.begin, offset);
     offset = each.end;
   }
   if (offset != data_bytes)

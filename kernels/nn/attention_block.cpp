@@ -16,7 +16,8 @@ namespace {
 class attention_block final : public unary_layer {
 public:
   attention_block(const std::string& prefix, const block_config& config, dtype type)
-    : unary_layer(prefix + ".attn", type, describe(prefix, config)), config_(config) {
+    : unary_layer(prefix + ".attn", type, describe(prefix, config)),
+      config_(config) {
     if (config.heads < 1 || config.width % config.heads != 0)
       throw std::invalid_argument(fmt::format("{}: a width of {} is not divisible by {} heads",
                                               name(), config.width, config.heads));
@@ -36,8 +37,7 @@ public:
     s[mixed] = {};
     const auto normed =
       ops::layer_norm_again(on, s[input], s[statistics], value(norm_weight), value(norm_bias));
-    ops::linear_weight_gradient(on, s[packed], normed, gradient(attn_weight),
-                                gradient(attn_bias));
+    ops::linear_weight_gradient(on, s[packed], normed, gradient(attn_weight), gradient(attn_bias));
     add_affine_gradients(on, s[affine], gradient(norm_weight), gradient(norm_bias));
     s.clear();
   }
@@ -69,8 +69,7 @@ protected:
     d_qkv = ops::causal_attention_backward(on, d_qkv, s[packed], s[log_sums],
                                            mask(which, config_.dropout, probabilities));
     const auto d_normed = ops::linear_input_gradient(on, d_qkv, value(attn_weight));
-    auto norm =
-      ops::layer_norm_backward(on, d_normed, s[input], s[statistics], value(norm_weight));
+    auto norm = ops::layer_norm_backward(on, d_normed, s[input], s[statistics], value(norm_weight));
     ops::add_into(on, norm.input, dy);
     // For W the gradients take the places of what only B needed.
     s.resize(packed);
@@ -89,15 +88,13 @@ private:
   static std::vector<parameter_description> describe(const std::string& prefix,
                                                      const block_config& config) {
     const auto width = config.width;
-    return {{prefix + ".ln_1.weight", {width}, ones()},
-            {prefix + ".ln_1.bias", {width}, zeros()},
-            {prefix + ".attn.c_attn.weight", {3 * width, width}, normal(0.02), true},
-            {prefix + ".attn.c_attn.bias", {3 * width}, zeros()},
-            {prefix + ".attn.c_proj.weight",
-             {width, width},
-             normal(config.projection_deviation),
-             true},
-            {prefix + ".attn.c_proj.bias", {width}, zeros()}};
+    return {
+      {prefix + ".ln_1.weight", {width}, ones()},
+      {prefix + ".ln_1.bias", {width}, zeros()},
+      {prefix + ".attn.c_attn.weight", {3 * width, width}, normal(0.02), true},
+      {prefix + ".attn.c_attn.bias", {3 * width}, zeros()},
+      {prefix + ".attn.c_proj.weight", {width, width}, normal(config.projection_deviation), true},
+      {prefix + ".attn.c_proj.bias", {width}, zeros()}};
   }
 
   block_config config_;
@@ -105,8 +102,7 @@ private:
 
 } // namespace
 
-module_ptr make_attention_block(const std::string& prefix, const block_config& config,
-                                dtype type) {
+module_ptr make_attention_block(const std::string& prefix, const block_config& config, dtype type) {
   return std::make_unique<attention_block>(prefix, config, type);
 }
 

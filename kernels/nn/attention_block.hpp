@@ -7,7 +7,7 @@ namespace sluice::kernels::nn {
 /// Half a transformer block, either one.
 struct block_config {
   std::int64_t width = 0;
-  std::int64_t heads = 1;          ///< of the attention
+  std::int64_t heads = 1; ///< of the attention
   double dropout = 0;
   double projection_deviation = 0.02; ///< initial values of the projection into the residual
 };

@@ -26,11 +26,11 @@ void check(const gpt_config& config) {
                {"length", config.length}};
   for (const auto& size : sizes)
     if (size.value < 1)
-      throw std::invalid_argument(fmt::format("gpt: {} = {} must be at least 1", size.name,
-                                              size.value));
+      throw std::invalid_argument(
+        fmt::format("gpt: {} = {} must be at least 1", size.name, size.value));
   if (config.width % config.heads != 0)
-    throw std::invalid_argument(fmt::format("gpt: width {} is not divisible by {} heads",
-                                            config.width, config.heads));
+    throw std::invalid_argument(
+      fmt::format("gpt: width {} is not divisible by {} heads", config.width, config.heads));
   if (!(config.dropout >= 0 && config.dropout < 1))
     throw std::invalid_argument(fmt::format("gpt: dropout {} is not in [0, 1)", config.dropout));
 }
@@ -42,8 +42,8 @@ std::vector<module_ptr> make_gpt(const gpt_config& config, dtype type) {
   const block_config block{config.width, config.heads, config.dropout,
                            0.02 / std::sqrt(2.0 * static_cast<double>(config.layers))};
   std::vector<module_ptr> model;
-  model.push_back(make_token_embedding(
-    {config.vocabulary, config.length, config.width, config.dropout}, type));
+  model.push_back(
+    make_token_embedding({config.vocabulary, config.length, config.width, config.dropout}, type));
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const auto prefix = "h." + std::to_string(i);
     model.push_back(make_attention_block(prefix, block, type));

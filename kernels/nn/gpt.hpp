@@ -12,7 +12,7 @@ struct gpt_config {
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
-  std::int64_t length = 128;     ///< the longest sequence
+  std::int64_t length = 128; ///< the longest sequence
   double dropout = 0;
 };
 

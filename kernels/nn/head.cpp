@@ -87,9 +87,9 @@ private:
 class classifier_head final : public layer {
 public:
   classifier_head(std::int64_t classes, std::int64_t width, dtype type)
-    : layer("head", type,
-            {{"head.weight", {classes, width}, normal(0.02), true},
-             {"head.bias", {classes}, zeros()}}) {}
+    : layer(
+      "head", type,
+      {{"head.weight", {classes, width}, normal(0.02), true}, {"head.bias", {classes}, zeros()}}) {}
 
   tensor_list forward(stream& on, const micro_batch& which, tensor_list inputs,
                       activation& save) override {
@@ -111,8 +111,7 @@ public:
     auto& s = saved.saved;
     ops::cross_entropy_backward(on, s[probabilities], s[targets], which.loss_scale);
     s.resize(targets);
-    return with_no_target_gradient(
-      ops::linear_input_gradient(on, s[probabilities], value(weight)));
+    return with_no_target_gradient(ops::linear_input_gradient(on, s[probabilities], value(weight)));
   }
 
   void backward_weight(stream& on, const micro_batch&, activation& saved) override {

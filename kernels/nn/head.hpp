@@ -11,8 +11,7 @@ namespace sluice::kernels::nn {
 /// Shapes: train and evaluate: hidden [samples, T, width] and targets int32 [samples, T] -> the
 /// sum of the losses, a float64 scalar; predict: hidden -> logits [samples, T, vocabulary].
 /// Only `hidden` has a gradient.
-module_ptr make_gpt_head(std::int64_t vocabulary, std::int64_t width,
-                         dtype type = dtype::float32);
+module_ptr make_gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type = dtype::float32);
 
 /// The last layer of a classifier: linear and cross-entropy.
 ///

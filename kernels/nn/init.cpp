@@ -41,8 +41,12 @@ void fill_initial(tensor& value, initial_value how, std::uint64_t seed, std::str
   ops::with_float(value.type(), "initial values", [&]<class T>(T) {
     const auto elements = value.span<T>();
     switch (how.what) {
-    case initial_value::kind::zeros: std::ranges::fill(elements, T{0}); break;
-    case initial_value::kind::ones: std::ranges::fill(elements, T{1}); break;
+    case initial_value::kind::zeros:
+      std::ranges::fill(elements, T{0});
+      break;
+    case initial_value::kind::ones:
+      std::ranges::fill(elements, T{1});
+      break;
     case initial_value::kind::normal:
       fill_normal(elements, how.deviation, {seed, 0, ops::hash_name(name), initial_values});
       break;

@@ -9,10 +9,10 @@ namespace {
 class linear_layer final : public unary_layer {
 public:
   linear_layer(const std::string& name, const linear_config& config, dtype type)
-    : unary_layer(name, type,
-                  {{name + ".weight", {config.outputs, config.inputs}, normal(config.deviation),
-                    true},
-                   {name + ".bias", {config.outputs}, zeros()}}),
+    : unary_layer(
+      name, type,
+      {{name + ".weight", {config.outputs, config.inputs}, normal(config.deviation), true},
+       {name + ".bias", {config.outputs}, zeros()}}),
       gradient_(config.gradient) {}
 
   void backward_weight(stream& on, const micro_batch&, activation& saved) override {

@@ -16,7 +16,6 @@ struct linear_config {
 
 /// output = input weight^T + bias. Parameters: NAME.weight [outputs, inputs], NAME.bias [outputs].
 /// Shapes: [..., inputs] -> [..., outputs].
-module_ptr make_linear(std::string name, const linear_config& config,
-                       dtype type = dtype::float32);
+module_ptr make_linear(std::string name, const linear_config& config, dtype type = dtype::float32);
 
 } // namespace sluice::kernels::nn

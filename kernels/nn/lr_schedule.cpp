@@ -12,8 +12,8 @@ double lr_schedule::at(std::uint64_t step) const noexcept {
     return peak;
   if (step >= total_steps)
     return floor;
-  const double progress = static_cast<double>(step - warm_up_steps)
-                          / static_cast<double>(total_steps - warm_up_steps);
+  const double progress =
+    static_cast<double>(step - warm_up_steps) / static_cast<double>(total_steps - warm_up_steps);
   return floor + (peak - floor) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
 }
 

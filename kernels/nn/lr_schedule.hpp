@@ -14,9 +14,9 @@ struct lr_schedule {
   enum class shape : std::uint8_t { constant, cosine };
 
   double peak = 1e-3;
-  double floor = 0;               ///< of the cosine
+  double floor = 0; ///< of the cosine
   std::uint64_t warm_up_steps = 0;
-  std::uint64_t total_steps = 0;  ///< the cosine's end, warm-up included
+  std::uint64_t total_steps = 0; ///< the cosine's end, warm-up included
   shape after_warm_up = shape::constant;
 
   /// step counts from 0; the first step of a warm-up of N has peak / N, the N-th has peak.

@@ -25,8 +25,8 @@ void check(const mlp_config& config) {
                {"classes", config.classes}};
   for (const auto& size : sizes)
     if (size.value < 1)
-      throw std::invalid_argument(fmt::format("mlp: {} = {} must be at least 1", size.name,
-                                              size.value));
+      throw std::invalid_argument(
+        fmt::format("mlp: {} = {} must be at least 1", size.name, size.value));
   if (!(config.dropout >= 0 && config.dropout < 1))
     throw std::invalid_argument(fmt::format("mlp: dropout {} is not in [0, 1)", config.dropout));
 }

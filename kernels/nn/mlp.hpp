@@ -10,7 +10,7 @@ namespace sluice::kernels::nn {
 struct mlp_config {
   std::int64_t features = 64;
   std::int64_t width = 64;
-  std::int64_t layers = 4;   ///< hidden ones, each linear, GELU and dropout
+  std::int64_t layers = 4; ///< hidden ones, each linear, GELU and dropout
   std::int64_t classes = 10;
   double dropout = 0;
 };

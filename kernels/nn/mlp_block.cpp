@@ -12,7 +12,8 @@ namespace {
 class mlp_block final : public unary_layer {
 public:
   mlp_block(const std::string& prefix, const block_config& config, dtype type)
-    : unary_layer(prefix + ".mlp", type, describe(prefix, config)), config_(config) {}
+    : unary_layer(prefix + ".mlp", type, describe(prefix, config)),
+      config_(config) {}
 
   activation make_activation() const override {
     activation made;
@@ -58,8 +59,7 @@ protected:
     d_wide = ops::gelu_backward(on, d_wide, s[expanded]);
     s.resize(expanded);
     const auto d_normed = ops::linear_input_gradient(on, d_wide, value(fc_weight));
-    auto norm =
-      ops::layer_norm_backward(on, d_normed, s[input], s[statistics], value(norm_weight));
+    auto norm = ops::layer_norm_backward(on, d_normed, s[input], s[statistics], value(norm_weight));
     ops::add_into(on, norm.input, dy);
     // For W the gradients take the places of what only B needed.
     keep(saved, std::move(d_wide));

@@ -59,9 +59,9 @@ public:
     if (state.size() != state_names().size())
       throw std::invalid_argument("sgd: " + what.name + " has no state");
     tensor none;
-    ops::sgd(on, what.value, what.gradient, state.empty() ? none : state[0],
-             {learning_rate, options_.momentum, what.decays ? options_.weight_decay : 0,
-              gradient_scale});
+    ops::sgd(
+      on, what.value, what.gradient, state.empty() ? none : state[0],
+      {learning_rate, options_.momentum, what.decays ? options_.weight_decay : 0, gradient_scale});
   }
 
 private:

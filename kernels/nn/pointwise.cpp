@@ -34,7 +34,8 @@ protected:
 class dropout_layer final : public unary_layer {
 public:
   dropout_layer(std::string name, double probability, dtype type)
-    : unary_layer(std::move(name), type), probability_(probability) {
+    : unary_layer(std::move(name), type),
+      probability_(probability) {
     if (!(probability >= 0 && probability < 1))
       throw std::invalid_argument(this->name() + ": the dropout probability must be in [0, 1)");
   }

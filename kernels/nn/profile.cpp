@@ -46,7 +46,10 @@ void collect(const activation& from, std::vector<tensor>& into) {
 class profiler {
 public:
   profiler(stream& on, std::span<const module_ptr> layers)
-    : on_(on), layers_(layers), costs_(layers.size()), times_(layers.size()) {
+    : on_(on),
+      layers_(layers),
+      costs_(layers.size()),
+      times_(layers.size()) {
     for (const auto& layer : layers)
       activations_.push_back(layer->make_activation());
   }
@@ -54,9 +57,8 @@ public:
   void round(tensor_list flowing) {
     micro_batch which;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      times_[i].forward.push_back(timed([&] {
-        flowing = layers_[i]->forward(on_, which, std::move(flowing), activations_[i]);
-      }));
+      times_[i].forward.push_back(timed(
+        [&] { flowing = layers_[i]->forward(on_, which, std::move(flowing), activations_[i]); }));
       costs_[i].activation_bytes = saved_bytes(activations_[i]);
       costs_[i].output_bytes = first_bytes(flowing);
     }

@@ -5,7 +5,8 @@
 namespace sluice::kernels::nn {
 
 sequential::sequential(std::string name, std::vector<module_ptr> modules)
-  : name_(std::move(name)), modules_(std::move(modules)) {
+  : name_(std::move(name)),
+    modules_(std::move(modules)) {
   if (modules_.empty())
     throw std::invalid_argument(name_ + ": a sequence of no modules");
   for (auto& module : modules_)

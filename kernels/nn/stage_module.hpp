@@ -23,28 +23,27 @@ enum class purpose : std::uint8_t {
 /// when the module runs, so neither do its results.
 struct micro_batch {
   nn::purpose purpose = nn::purpose::train;
-  std::uint64_t seed = 0;         ///< of the whole run
-  std::uint64_t step = 0;         ///< counts optimizer steps from 0
-  std::int64_t first_sample = 0;  ///< index, within the step's whole batch, of its first sample
-  double loss_scale = 1.0;        ///< 1 / (valid targets of the whole batch); applied in backward
-  bool saves = true;              ///< off in a training forward that will be run again
+  std::uint64_t seed = 0;        ///< of the whole run
+  std::uint64_t step = 0;        ///< counts optimizer steps from 0
+  std::int64_t first_sample = 0; ///< index, within the step's whole batch, of its first sample
+  double loss_scale = 1.0;       ///< 1 / (valid targets of the whole batch); applied in backward
+  bool saves = true;             ///< off in a training forward that will be run again
 };
 
 /// One trainable tensor of a module.
 struct parameter {
-  std::string name;          ///< unique in the model, "h.0.mlp.c_fc.weight"; a tied weight's twice
-  tensor value;              ///< shared with its tied twin where both are on one device
-  tensor gradient;           ///< same shape; summed over the micro-batches of a step
-  bool decays = false;       ///< whether weight decay applies (matrices yes, biases and norms no)
-  int accumulator = 0;       ///< tied weights: the order in which the twins' gradients are added
+  std::string name;    ///< unique in the model, "h.0.mlp.c_fc.weight"; a tied weight's twice
+  tensor value;        ///< shared with its tied twin where both are on one device
+  tensor gradient;     ///< same shape; summed over the micro-batches of a step
+  bool decays = false; ///< whether weight decay applies (matrices yes, biases and norms no)
+  int accumulator = 0; ///< tied weights: the order in which the twins' gradients are added
 };
 
 /// The parameters of a module, wherever they lie: a range of `parameter&` with size() and [].
 struct follow_parameter {
   parameter& operator()(parameter* which) const noexcept { return *which; }
 };
-using parameter_list =
-  std::ranges::transform_view<std::span<parameter* const>, follow_parameter>;
+using parameter_list = std::ranges::transform_view<std::span<parameter* const>, follow_parameter>;
 
 /// What a forward saves for its backward: one per micro-batch in flight, reused.
 struct activation {

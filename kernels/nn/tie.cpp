@@ -35,8 +35,8 @@ void tie_parameters(std::span<parameter* const> all) {
     if (first == each)
       continue;
     if (first->value.shape() != each->value.shape() || first->value.type() != each->value.type())
-      throw std::invalid_argument("the tied parameter " + each->name + " has two shapes: "
-                                  + to_string(first->value.shape()) + " and "
+      throw std::invalid_argument("the tied parameter " + each->name
+                                  + " has two shapes: " + to_string(first->value.shape()) + " and "
                                   + to_string(each->value.shape()));
     each->value = first->value;
   }

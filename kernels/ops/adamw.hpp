@@ -11,9 +11,9 @@ struct adamw_settings {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double weight_decay = 0;      ///< 0 for parameters that do not decay
-  double gradient_scale = 1;    ///< clipping: every gradient is multiplied by it first
-  std::uint64_t step = 1;       ///< counts from 1, for the bias correction
+  double weight_decay = 0;   ///< 0 for parameters that do not decay
+  double gradient_scale = 1; ///< clipping: every gradient is multiplied by it first
+  std::uint64_t step = 1;    ///< counts from 1, for the bias correction
 };
 
 /// One update: the decay first, then the step along the corrected moments.

@@ -37,6 +37,21 @@ auto head_of(Tensor& packed, const extents& e, std::int64_t sample, std::int64_t
                                  e.depth);
 }
 
+template <class T>
+T* row_of(const matrix& of, std::int64_t i) {
+  return static_cast<T*>(of.first) + i * of.row_stride;
+}
+
+template <class T>
+void copy_rows(const const_matrix& from, const matrix& to, T scale) {
+  for (std::int64_t i = 0; i < to.rows; ++i) {
+    const T* x = static_cast<const T*>(from.first) + i * from.row_stride;
+    T* y = row_of<T>(to, i);
+    for (std::int64_t j = 0; j < to.columns; ++j)
+      y[j] = x[j] * scale;
+  }
+}
+
 // One head of one sample, and its dropout. Probability (i, j) is element (head T + i) pitch + j of
 // the sample; the pitch is T rounded up to a whole random group.
 struct head_place {
@@ -53,11 +68,20 @@ struct head_place {
   }
 };
 
-// What the work on one head needs besides its operands: reused for all heads.
+// What the work on one head needs, reused for all heads. Heads are copied out of the packed tensor
+// and back: oneDNN has its fast products, and those without allocation, for dense operands only.
 struct workspace {
-  tensor probabilities; // [row_block, length]
-  tensor gradients;     // the same, in the backward
+  enum part { q, k, v, mixed, dq, dk, dv, parts };
+
+  tensor heads;         // [parts, length, depth]
+  tensor probabilities; // [row_block, length] or fewer columns
+  tensor gradients;     // of the probabilities, in the backward
   tensor words;         // [length], random
+
+  matrix dense(part which) {
+    const auto length = heads.shape()[1];
+    return matrix_of(heads).block(which * length, 0, length, heads.shape()[2]);
+  }
 
   std::span<std::uint32_t> random_row(std::int64_t count) {
     // The unsigned twin of the element type may alias it.
@@ -65,6 +89,13 @@ struct workspace {
             static_cast<std::size_t>(count)};
   }
 };
+
+workspace make_workspace(stream& on, dtype type, const extents& e, std::int64_t heads) {
+  const shape rows{std::min(row_block, e.length), e.length};
+  return {on.allocate(type, {heads, e.length, e.depth}), on.allocate(type, rows),
+          heads > workspace::dq ? on.allocate(type, rows) : tensor{},
+          on.allocate(dtype::int32, {e.length})};
+}
 
 template <class T>
 void drop_row(T* values, std::span<const std::uint32_t> words, const dropout_mask& mask) {
@@ -74,30 +105,23 @@ void drop_row(T* values, std::span<const std::uint32_t> words, const dropout_mas
     values[j] = words[j] >= threshold ? values[j] * scale : T{0};
 }
 
-// Scores of rows [first, first + count) against columns [0, first + count).
-matrix score(stream& on, const const_matrix& q, const const_matrix& k, std::int64_t first,
+// left right^T, for rows [first, first + count) of the left and [0, first + count) of the right.
+matrix score(stream& on, const const_matrix& left, const const_matrix& right, std::int64_t first,
              std::int64_t count, tensor& into) {
   const auto width = first + count;
   auto scores = matrix_of(into).block(0, 0, count, width);
-  product(on, q.block(first, 0, count, q.columns), k.block(0, 0, width, k.columns).transposed(),
-          scores, write_mode::overwrite);
+  scores.row_stride = width;
+  product(on, left.block(first, 0, count, left.columns),
+          right.block(0, 0, width, right.columns).transposed(), scores, write_mode::overwrite);
   return scores;
-}
-
-template <class T>
-T* row_of(const matrix& of, std::int64_t i) {
-  return static_cast<T*>(of.first) + i * of.row_stride;
 }
 
 template <class T>
 void softmax_rows(const matrix& scores, std::int64_t first, const head_place& at, T* log_sums,
                   workspace& space) {
-  const auto scale = static_cast<T>(1 / std::sqrt(static_cast<double>(at.e.depth)));
   for (std::int64_t i = 0; i < scores.rows; ++i) {
     T* row = row_of<T>(scores, i);
     const auto seen = first + i + 1;
-    for (std::int64_t j = 0; j < seen; ++j)
-      row[j] *= scale;
     log_sums[first + i] = softmax_row(row, seen);
     std::fill(row + seen, row + scores.columns, T{0});
     if (at.mask.active()) {
@@ -113,13 +137,10 @@ void softmax_rows(const matrix& scores, std::int64_t first, const head_place& at
 template <class T>
 void backward_rows(const matrix& scores, const matrix& gradients, std::int64_t first,
                    const head_place& at, const T* log_sums, workspace& space) {
-  const auto scale = static_cast<T>(1 / std::sqrt(static_cast<double>(at.e.depth)));
   for (std::int64_t i = 0; i < scores.rows; ++i) {
     T* p = row_of<T>(scores, i);
     T* g = row_of<T>(gradients, i);
     const auto seen = first + i + 1;
-    for (std::int64_t j = 0; j < seen; ++j)
-      p[j] *= scale;
     softmax_again(p, seen, log_sums[first + i]);
     const auto words = space.random_row(seen);
     if (at.mask.active()) {
@@ -128,7 +149,7 @@ void backward_rows(const matrix& scores, const matrix& gradients, std::int64_t f
     }
     const T shared = lane_sum<T>(seen, [p, g](std::int64_t j) { return p[j] * g[j]; });
     for (std::int64_t j = 0; j < seen; ++j)
-      g[j] = p[j] * (g[j] - shared) * scale;
+      g[j] = p[j] * (g[j] - shared);
     if (at.mask.active())
       drop_row(p, words, at.mask);
     std::fill(p + seen, p + scores.columns, T{0});
@@ -136,38 +157,59 @@ void backward_rows(const matrix& scores, const matrix& gradients, std::int64_t f
   }
 }
 
-struct backward_operands {
-  const_matrix q, k, v, output_gradient;
-  matrix dq, dk, dv;
-};
-
 template <class T>
-void backward_head(stream& on, const backward_operands& m, const head_place& at,
-                   const T* log_sums, workspace& space) {
+void forward_head(stream& on, const head_place& at, T* log_sums, workspace& space) {
+  const auto length = at.e.length;
+  const auto depth = at.e.depth;
+  for (std::int64_t first = 0; first < length; first += row_block) {
+    const auto count = std::min(row_block, length - first);
+    const auto scores = score(on, space.dense(workspace::q), space.dense(workspace::k), first,
+                              count, space.probabilities);
+    softmax_rows<T>(scores, first, at, log_sums, space);
+    product(on, scores, space.dense(workspace::v).block(0, 0, first + count, depth),
+            space.dense(workspace::mixed).block(first, 0, count, depth), write_mode::overwrite);
+  }
+}
+
+// `mixed` holds the output's gradient here.
+template <class T>
+void backward_head(stream& on, const head_place& at, const T* log_sums, workspace& space) {
   // From the last block to the first: the last one covers all columns and overwrites, the others
   // add to the columns that they see.
   auto mode = write_mode::overwrite;
   const auto length = at.e.length;
   const auto depth = at.e.depth;
+  const auto q = space.dense(workspace::q);
+  const auto k = space.dense(workspace::k);
+  const auto dy = space.dense(workspace::mixed);
   for (auto first = (length - 1) / row_block * row_block; first >= 0; first -= row_block) {
     const auto count = std::min(row_block, length - first);
     const auto width = first + count;
-    const auto scores = score(on, m.q, m.k, first, count, space.probabilities);
-    const auto gradients = score(on, m.output_gradient, m.v, first, count, space.gradients);
+    const auto scores = score(on, q, k, first, count, space.probabilities);
+    const auto gradients = score(on, dy, space.dense(workspace::v), first, count, space.gradients);
     backward_rows<T>(scores, gradients, first, at, log_sums, space);
-    product(on, scores.transposed(), m.output_gradient.block(first, 0, count, depth),
-            m.dv.block(0, 0, width, depth), mode);
-    product(on, gradients, m.k.block(0, 0, width, depth), m.dq.block(first, 0, count, depth),
-            write_mode::overwrite);
-    product(on, gradients.transposed(), m.q.block(first, 0, count, depth),
-            m.dk.block(0, 0, width, depth), mode);
+    product(on, scores.transposed(), dy.block(first, 0, count, depth),
+            space.dense(workspace::dv).block(0, 0, width, depth), mode);
+    product(on, gradients, k.block(0, 0, width, depth),
+            space.dense(workspace::dq).block(first, 0, count, depth), write_mode::overwrite);
+    product(on, gradients.transposed(), q.block(first, 0, count, depth),
+            space.dense(workspace::dk).block(0, 0, width, depth), mode);
     mode = write_mode::accumulate;
   }
 }
 
-workspace make_workspace(stream& on, dtype type, std::int64_t length) {
-  const shape rows{std::min(row_block, length), length};
-  return {on.allocate(type, rows), on.allocate(type, rows), on.allocate(dtype::int32, {length})};
+// 1 / sqrt(depth) goes into the queries: cheaper than into the scores.
+template <class T>
+T query_scale(const extents& e) {
+  return static_cast<T>(1 / std::sqrt(static_cast<double>(e.depth)));
+}
+
+template <class T>
+void copy_operands(const tensor& packed, const head_place& at, workspace& space) {
+  const auto from = [&](int part) { return head_of(packed, at.e, at.sample, at.head, part); };
+  copy_rows<T>(from(0), space.dense(workspace::q), query_scale<T>(at.e));
+  copy_rows<T>(from(1), space.dense(workspace::k), T{1});
+  copy_rows<T>(from(2), space.dense(workspace::v), T{1});
 }
 
 } // namespace
@@ -177,45 +219,41 @@ attention_result causal_attention(stream& on, const tensor& packed, std::int64_t
   const auto e = measure(packed, heads);
   attention_result result{on.allocate(packed.type(), {e.samples, e.length, e.width()}),
                           on.allocate(packed.type(), {e.samples, e.heads, e.length})};
-  auto space = make_workspace(on, packed.type(), e.length);
+  auto space = make_workspace(on, packed.type(), e, workspace::dq);
   with_float(packed.type(), "attention", [&]<class T>(T) {
     T* log_sums = result.log_sums.template data<T>();
     for (std::int64_t sample = 0; sample < e.samples; ++sample)
       for (std::int64_t head = 0; head < e.heads; ++head, log_sums += e.length) {
-        const auto q = head_of(packed, e, sample, head, 0);
-        const auto k = head_of(packed, e, sample, head, 1);
-        const auto v = head_of(packed, e, sample, head, 2);
-        const auto out = head_of(result.output, e, sample, head, 0);
-        for (std::int64_t first = 0; first < e.length; first += row_block) {
-          const auto count = std::min(row_block, e.length - first);
-          const auto scores = score(on, q, k, first, count, space.probabilities);
-          softmax_rows<T>(scores, first, {e, mask, sample, head}, log_sums, space);
-          product(on, scores, v.block(0, 0, first + count, e.depth),
-                  out.block(first, 0, count, e.depth), write_mode::overwrite);
-        }
+        const head_place at{e, mask, sample, head};
+        copy_operands<T>(packed, at, space);
+        forward_head<T>(on, at, log_sums, space);
+        copy_rows<T>(space.dense(workspace::mixed), head_of(result.output, e, sample, head, 0),
+                     T{1});
       }
   });
   return result;
 }
 
-tensor causal_attention_backward(stream& on, const tensor& output_gradient,
-                                 const tensor& packed, const tensor& log_sums,
-                                 const dropout_mask& mask) {
+tensor causal_attention_backward(stream& on, const tensor& output_gradient, const tensor& packed,
+                                 const tensor& log_sums, const dropout_mask& mask) {
   const auto e = measure(packed, log_sums.shape()[1]);
   require(output_gradient, packed.type(), {e.samples, e.length, e.width()}, "attention",
           "the output's gradient");
   auto gradient = on.allocate(packed.type(), packed.shape());
-  auto space = make_workspace(on, packed.type(), e.length);
+  auto space = make_workspace(on, packed.type(), e, workspace::parts);
   with_float(packed.type(), "attention", [&]<class T>(T) {
     const T* sums = log_sums.data<T>();
     for (std::int64_t sample = 0; sample < e.samples; ++sample)
       for (std::int64_t head = 0; head < e.heads; ++head, sums += e.length) {
-        const backward_operands operands{
-          head_of(packed, e, sample, head, 0),   head_of(packed, e, sample, head, 1),
-          head_of(packed, e, sample, head, 2),   head_of(output_gradient, e, sample, head, 0),
-          head_of(gradient, e, sample, head, 0), head_of(gradient, e, sample, head, 1),
-          head_of(gradient, e, sample, head, 2)};
-        backward_head<T>(on, operands, {e, mask, sample, head}, sums, space);
+        const head_place at{e, mask, sample, head};
+        copy_operands<T>(packed, at, space);
+        copy_rows<T>(head_of(output_gradient, e, sample, head, 0), space.dense(workspace::mixed),
+                     T{1});
+        backward_head<T>(on, at, sums, space);
+        const auto into = [&](int part) { return head_of(gradient, e, sample, head, part); };
+        copy_rows<T>(space.dense(workspace::dq), into(0), query_scale<T>(e));
+        copy_rows<T>(space.dense(workspace::dk), into(1), T{1});
+        copy_rows<T>(space.dense(workspace::dv), into(2), T{1});
       }
   });
   return gradient;

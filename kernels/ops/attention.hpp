@@ -24,8 +24,7 @@ attention_result causal_attention(stream& on, const tensor& packed, std::int64_t
                                   const dropout_mask& mask);
 
 /// The gradient of `packed`.
-tensor causal_attention_backward(stream& on, const tensor& output_gradient,
-                                 const tensor& packed, const tensor& log_sums,
-                                 const dropout_mask& mask);
+tensor causal_attention_backward(stream& on, const tensor& output_gradient, const tensor& packed,
+                                 const tensor& log_sums, const dropout_mask& mask);
 
 } // namespace sluice::kernels::ops

@@ -9,7 +9,7 @@ namespace sluice::kernels::ops {
 
 /// Which elements one dropout drops. Nothing is stored: the backward draws the same mask again.
 struct dropout_mask {
-  double probability = 0;        ///< of being dropped, in [0, 1); 0 switches dropout off
+  double probability = 0; ///< of being dropped, in [0, 1); 0 switches dropout off
   random_key key;
   std::int64_t first_sample = 0; ///< the sample that row 0 of the outermost dimension is
 

@@ -36,9 +36,8 @@ void backward(const T* dy, const T* x, T* dx, std::int64_t count) {
 
 tensor gelu(stream& on, const tensor& input) {
   auto output = on.allocate(input.type(), input.shape());
-  with_float(input.type(), "gelu", [&]<class T>(T) {
-    forward(input.data<T>(), output.data<T>(), input.elements());
-  });
+  with_float(input.type(), "gelu",
+             [&]<class T>(T) { forward(input.data<T>(), output.data<T>(), input.elements()); });
   return output;
 }
 

@@ -42,11 +42,10 @@ void backward_row(const T* dy, const T* x, statistics<T> s, const T* weight, std
   const auto count = static_cast<T>(columns);
   const T mean = s.mean;
   const T r = s.reciprocal_deviation;
-  const T mean_g =
-    lane_sum<T>(columns, [=](std::int64_t j) { return dy[j] * weight[j]; }) / count;
-  const T mean_gn = lane_sum<T>(columns, [=](std::int64_t j) {
-                      return dy[j] * weight[j] * ((x[j] - mean) * r);
-                    }) / count;
+  const T mean_g = lane_sum<T>(columns, [=](std::int64_t j) { return dy[j] * weight[j]; }) / count;
+  const T mean_gn =
+    lane_sum<T>(columns, [=](std::int64_t j) { return dy[j] * weight[j] * ((x[j] - mean) * r); })
+    / count;
   for (std::int64_t j = 0; j < columns; ++j)
     dx[j] = r * (dy[j] * weight[j] - mean_g - (x[j] - mean) * r * mean_gn);
 }

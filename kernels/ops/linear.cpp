@@ -54,8 +54,8 @@ tensor linear_input_gradient(stream& on, const tensor& output_gradient, const te
 
 void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
                             tensor& weight_gradient) {
-  product(on, matrix_of(output_gradient).transposed(), matrix_of(input),
-          matrix_of(weight_gradient), write_mode::accumulate);
+  product(on, matrix_of(output_gradient).transposed(), matrix_of(input), matrix_of(weight_gradient),
+          write_mode::accumulate);
 }
 
 void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,

@@ -13,7 +13,7 @@ namespace sluice::kernels::ops {
 /// on it is infinity, below -87 it stays at 2e-38, NaN stays NaN.
 /// Source: the coefficients are those of Cephes' expf (Moshier 1992).
 inline float exponential(float x) noexcept {
-  constexpr float largest = 88.37F; // beyond, 2^n has no bits
+  constexpr float largest = 88.37F;               // beyond, 2^n has no bits
   constexpr float round_to_integer = 12582912.0F; // 1.5 * 2^23: adding it drops the fraction
   float bounded = x < -87.0F ? -87.0F : x;
   bounded = bounded > largest ? largest : bounded;

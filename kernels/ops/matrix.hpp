@@ -28,14 +28,12 @@ struct basic_matrix {
   basic_matrix block(std::int64_t row, std::int64_t column, std::int64_t height,
                      std::int64_t width) const noexcept {
     using byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
-    const auto offset = (row * row_stride + column * column_stride)
-                        * static_cast<std::int64_t>(size_bytes(type));
+    const auto offset =
+      (row * row_stride + column * column_stride) * static_cast<std::int64_t>(size_bytes(type));
     return {static_cast<byte*>(first) + offset, type, height, width, row_stride, column_stride};
   }
 
-  operator basic_matrix<const void>() const noexcept
-    requires(!std::is_const_v<Void>)
-  {
+  operator basic_matrix<const void>() const noexcept requires(!std::is_const_v<Void>) {
     return {first, type, rows, columns, row_stride, column_stride};
   }
 };

@@ -16,8 +16,8 @@ void check(const const_matrix& a, const const_matrix& b, const matrix& c, const 
                                             a.rows, a.columns, b.rows, b.columns, c.rows,
                                             c.columns));
   if (a.type != b.type || a.type != c.type || a.type == dtype::int32)
-    throw std::invalid_argument(fmt::format("product: types {}, {} and {}", name(a.type),
-                                            name(b.type), name(c.type)));
+    throw std::invalid_argument(
+      fmt::format("product: types {}, {} and {}", name(a.type), name(b.type), name(c.type)));
   if (bias && (bias.elements() != c.columns || bias.type() != c.type))
     throw std::invalid_argument(fmt::format("product: a bias {} of {} for {} columns of {}",
                                             to_string(bias.shape()), name(bias.type()), c.columns,
@@ -38,7 +38,7 @@ void multiply_plainly(const const_matrix& a, const const_matrix& b, const matrix
       T sum = 0;
       for (std::int64_t k = 0; k < a.columns; ++k)
         sum += left[i * a.row_stride + k * a.column_stride]
-               * right[k * b.row_stride + j * b.column_stride];
+             * right[k * b.row_stride + j * b.column_stride];
       const T old = mode == write_mode::accumulate ? row[j] : T{0};
       row[j] = old + (bias != nullptr ? sum + bias[j] : sum);
     }

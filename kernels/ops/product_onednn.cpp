@@ -65,8 +65,8 @@ prepared_product prepare(const dnnl::engine& engine, const ops::float_product& w
   const auto c = describe(what.c);
   const dnnl::memory::desc bias({1, what.c.columns}, dnnl::memory::data_type::f32,
                                 dnnl::memory::format_tag::ab);
-  const auto wanted = what.bias != nullptr ? dnnl::matmul::desc(a, b, bias, c)
-                                           : dnnl::matmul::desc(a, b, c);
+  const auto wanted =
+    what.bias != nullptr ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
   const dnnl::matmul::primitive_desc chosen(wanted, attributes, engine);
   const auto scratch = chosen.scratchpad_desc();
   return {dnnl::matmul(chosen),
@@ -110,7 +110,8 @@ namespace ops {
 void multiply_float(stream& on, const float_product& what) {
   auto& cache = on.products().get();
 #ifdef _OPENMP
-  omp_set_num_threads(cache.threads); // of the calling thread; oneDNN asks when it prepares and runs
+  omp_set_num_threads(
+    cache.threads); // of the calling thread; oneDNN asks when it prepares and runs
 #endif
   try {
     auto& found = cache.find(what);
@@ -131,8 +132,7 @@ void multiply_float(stream& on, const float_product& what) {
       found.bias.set_data_handle(const_cast<float*>(what.bias));
     // By the C function: the C++ one builds a hash map for every call.
     dnnl::error::wrap_c_api(dnnl_primitive_execute(found.run.get(), cache.queue.get(),
-                                                   what.bias != nullptr ? 5 : 4,
-                                                   arguments.data()),
+                                                   what.bias != nullptr ? 5 : 4, arguments.data()),
                             "oneDNN could not run a matrix product");
   } catch (const dnnl::error& failure) {
     throw std::runtime_error("product: " + std::string(failure.what()));

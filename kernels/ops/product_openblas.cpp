@@ -32,8 +32,8 @@ struct blas_operand {
 blas_operand operand(const const_matrix& view) {
   const auto* first = static_cast<const float*>(view.first);
   const bool row_major = view.column_stride == 1;
-  const auto stride = row_major ? std::max(view.row_stride, view.columns)
-                                : std::max(view.column_stride, view.rows);
+  const auto stride =
+    row_major ? std::max(view.row_stride, view.columns) : std::max(view.column_stride, view.rows);
   return {first, row_major ? CblasNoTrans : CblasTrans, static_cast<int>(stride)};
 }
 

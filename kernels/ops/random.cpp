@@ -31,11 +31,10 @@ struct philox_call {
 };
 
 philox_call prepare(const random_key& key, std::uint64_t sample) noexcept {
-  const auto k = mix(mix(key.seed) ^ mix(key.layer + 1) ^ (key.step >> 32U) * 3
-                     ^ (sample >> 32U) * 5);
+  const auto k =
+    mix(mix(key.seed) ^ mix(key.layer + 1) ^ (key.step >> 32U) * 3 ^ (sample >> 32U) * 5);
   return {static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(k >> 32U),
-          static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(key.step),
-          key.operation};
+          static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(key.step), key.operation};
 }
 
 #ifdef __AVX2__
@@ -127,7 +126,8 @@ void random_words(const random_key& key, std::uint64_t sample, std::uint64_t fir
   if (done < words.size()) {
     std::array<std::uint32_t, random_group> last;
     one_group(call, group, last.data());
-    std::copy_n(last.begin(), words.size() - done, words.begin() + static_cast<std::ptrdiff_t>(done));
+    std::copy_n(last.begin(), words.size() - done,
+                words.begin() + static_cast<std::ptrdiff_t>(done));
   }
 }
 

@@ -22,9 +22,12 @@ void require(const tensor& operand, dtype type, const shape& extents, std::strin
 template <class Body>
 decltype(auto) with_float(dtype type, std::string_view operation, Body&& body) {
   switch (type) {
-  case dtype::float32: return body(float{});
-  case dtype::float64: return body(double{});
-  case dtype::int32: break;
+  case dtype::float32:
+    return body(float{});
+  case dtype::float64:
+    return body(double{});
+  case dtype::int32:
+    break;
   }
   refuse_type(operation, type);
 }

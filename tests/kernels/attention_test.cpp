@@ -72,12 +72,12 @@ TEST_CASE("attention with dropout does not depend on the micro-batch a sample is
 TEST_CASE("attention looks at no later position") {
   auto on = make_stream();
   auto packed = random_tensor(on, dtype::float32, {1, 150, 12}, 1);
-  const auto before = copy(on, ops::causal_attention(on, packed, 2, {}).output.reshaped({150, 4})
-                                 .slice(0, 140));
+  const auto before =
+    copy(on, ops::causal_attention(on, packed, 2, {}).output.reshaped({150, 4}).slice(0, 140));
   for (std::int64_t i = 140 * 12; i < 150 * 12; ++i)
     packed.data<float>()[i] = 1e30F;
-  const auto after = copy(on, ops::causal_attention(on, packed, 2, {}).output.reshaped({150, 4})
-                                .slice(0, 140));
+  const auto after =
+    copy(on, ops::causal_attention(on, packed, 2, {}).output.reshaped({150, 4}).slice(0, 140));
   CHECK(same_bits(before, after));
 }
 

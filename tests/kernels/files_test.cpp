@@ -77,8 +77,8 @@ TEST_CASE("tensors and metadata come back from a safetensors file as they went")
     CHECK(same_bits(into, each.value));
   }
   CHECK_FALSE(opened.contains("b"));
-  CHECK_THROWS_WITH_AS(opened.read(on, "b"),
-                       (file.path().string() + ": has no tensor b").c_str(), safetensors_error);
+  CHECK_THROWS_WITH_AS(opened.read(on, "b"), (file.path().string() + ": has no tensor b").c_str(),
+                       safetensors_error);
   auto other = on.zeros(dtype::float32, {5, 3});
   CHECK_THROWS_WITH_AS(
     opened.read_into(other, "z"),
@@ -91,7 +91,9 @@ TEST_CASE("tensors and metadata come back from a safetensors file as they went")
 TEST_CASE("a damaged safetensors file is refused with its name and what is wrong") {
   const scratch_file file;
   const std::string f32 = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":)";
-  SUBCASE("missing") { CHECK(error_of(file) == "cannot be opened"); }
+  SUBCASE("missing") {
+    CHECK(error_of(file) == "cannot be opened");
+  }
   SUBCASE("empty") {
     file.write("");
     CHECK(error_of(file) == "not a safetensors file: 0 bytes");
@@ -139,8 +141,8 @@ TEST_CASE("a damaged safetensors file is refused with its name and what is wrong
     CHECK(error_of(file) == "tensor a: a shape of [-2]");
   }
   SUBCASE("a shape that overflows") {
-    file.write(
-      R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,0]}})", 0);
+    file.write(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,0]}})",
+               0);
     CHECK(error_of(file) == "tensor a: a shape of [4294967296,4294967296,4]");
   }
   SUBCASE("a missing key") {
@@ -176,7 +178,8 @@ TEST_CASE("the digest is the SHA-256 of names, types, shapes and bytes in order 
   auto a = on.allocate(dtype::int32, {1, 2});
   a.data<std::int32_t>()[0] = 3;
   a.data<std::int32_t>()[1] = -1;
-  // printf 'a.w\0I32\0001,2\0\3\0\0\0\377\377\377\377b\0F32\0002\0\0\0\200\77\0\0\0\300' | sha256sum
+  // printf 'a.w\0I32\0001,2\0\3\0\0\0\377\377\377\377b\0F32\0002\0\0\0\200\77\0\0\0\300' |
+  // sha256sum
   const std::string expected = "7223ad682b6fadc31281d8f130d25d4d68c6f7874d9338b3a3f1572acc2ae406";
   const std::vector<named_tensor> tensors{{"b", b}, {"a.w", a}};
   CHECK(weights_sha256(tensors) == expected);

@@ -66,7 +66,7 @@ inline std::vector<double> values(const tensor& of) {
 /// Whether all bytes are the same.
 inline bool same_bits(const tensor& a, const tensor& b) {
   return a.type() == b.type() && a.shape() == b.shape()
-         && std::memcmp(a.bytes_span().data(), b.bytes_span().data(), a.bytes()) == 0;
+      && std::memcmp(a.bytes_span().data(), b.bytes_span().data(), a.bytes()) == 0;
 }
 
 /// Whether |a - b| <= absolute + relative |b| for each element.

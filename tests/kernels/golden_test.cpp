@@ -36,7 +36,9 @@ tensor converted(stream& on, const tensor& from, dtype type) {
 class golden_run {
 public:
   golden_run(const safetensors_file& file, std::vector<nn::module_ptr> layers, dtype type)
-    : file_(file), type_(type), model_("model", std::move(layers)) {
+    : file_(file),
+      type_(type),
+      model_("model", std::move(layers)) {
     model_.initialise(on_, 1);
     for (auto& each : model_.parameters()) {
       all_.push_back(&each);
@@ -56,8 +58,8 @@ public:
     CHECK(loss == doctest::Approx(expected("loss")[0]).epsilon(tolerance));
     for (const auto* each : all_)
       if (each->accumulator == 0)
-        CHECK(close(values(each->gradient), expected("gradient/" + each->name), tolerance,
-                    tolerance));
+        CHECK(
+          close(values(each->gradient), expected("gradient/" + each->name), tolerance, tolerance));
   }
 
   void check_updates(double tolerance) {
@@ -76,14 +78,12 @@ public:
             == doctest::Approx(expected("norm/" + std::to_string(step))[0]).epsilon(tolerance));
       for (std::size_t i = 0; i < all_.size(); ++i)
         if (all_[i]->accumulator == 0)
-          adamw->step(on_, *all_[i], states[i], 0.01, step + 1,
-                      std::min(1.0, 0.5 / (norm + 1e-6)));
+          adamw->step(on_, *all_[i], states[i], 0.01, step + 1, std::min(1.0, 0.5 / (norm + 1e-6)));
     }
     for (const auto* each : all_)
       // A key's bias moves no softmax: its gradient is rounding alone, which AdamW makes large.
       if (type_ == dtype::float64 || !each->name.ends_with("c_attn.bias"))
-        CHECK(close(values(each->value), expected("updated/" + each->name), tolerance,
-                    tolerance));
+        CHECK(close(values(each->value), expected("updated/" + each->name), tolerance, tolerance));
   }
 
 private:
@@ -99,9 +99,7 @@ private:
     return loss.front().data<double>()[0];
   }
 
-  std::vector<double> expected(const std::string& name) {
-    return values(file_.read(on_, name));
-  }
+  std::vector<double> expected(const std::string& name) { return values(file_.read(on_, name)); }
 
   const safetensors_file& file_;
   dtype type_;
@@ -121,12 +119,12 @@ TEST_CASE("a GPT's loss, logits, gradients and updates are PyTorch's") {
   const safetensors_file file(folder + "/gpt.safetensors");
   for (const auto type : {dtype::float64, dtype::float32}) {
     const double tolerance = type == dtype::float64 ? 1e-11 : 2e-5;
-    golden_run run(file,
-                   nn::make_gpt({number(file, "vocabulary"), number(file, "layers"),
-                                 number(file, "width"), number(file, "heads"),
-                                 number(file, "length"), 0},
-                                type),
-                   type);
+    golden_run run(
+      file,
+      nn::make_gpt({number(file, "vocabulary"), number(file, "layers"), number(file, "width"),
+                    number(file, "heads"), number(file, "length"), 0},
+                   type),
+      type);
     run.check_first_step(tolerance);
     // AdamW's first steps divide small gradients by their own size, and their errors with them.
     run.check_updates(type == dtype::float64 ? 1e-8 : 2e-3);

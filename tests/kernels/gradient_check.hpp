@@ -11,7 +11,10 @@ namespace sluice::kernels::test {
 class gradient_check {
 public:
   gradient_check(stream& on, nn::stage_module& module, nn::micro_batch which, tensor_list inputs)
-    : on_(on), module_(module), which_(which), inputs_(std::move(inputs)) {}
+    : on_(on),
+      module_(module),
+      which_(which),
+      inputs_(std::move(inputs)) {}
 
   void run() {
     auto save = module_.make_activation();

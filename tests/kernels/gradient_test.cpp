@@ -49,49 +49,60 @@ void check(nn::module_ptr module, const std::function<tensor_list(stream&)>& inp
 } // namespace
 
 TEST_CASE("the gradients of a linear layer are its differences") {
-  check(nn::make_linear("l", {5, 7}, f64),
-        [](stream& on) { return list(random_tensor(on, f64, {3, 5}, 1)); });
+  check(nn::make_linear("l", {5, 7}, f64), [](stream& on) {
+    return list(random_tensor(on, f64, {3, 5}, 1));
+  });
 }
 
 TEST_CASE("the gradients of a layer norm are its differences") {
-  check(nn::make_layer_norm("n", 19, f64),
-        [](stream& on) { return list(random_tensor(on, f64, {3, 2, 19}, 1)); });
+  check(nn::make_layer_norm("n", 19, f64), [](stream& on) {
+    return list(random_tensor(on, f64, {3, 2, 19}, 1));
+  });
 }
 
 TEST_CASE("the gradients of GELU are its differences") {
-  check(nn::make_gelu("g", f64),
-        [](stream& on) { return list(random_tensor(on, f64, {3, 23}, 1, 4)); });
+  check(nn::make_gelu("g", f64), [](stream& on) {
+    return list(random_tensor(on, f64, {3, 23}, 1, 4));
+  });
 }
 
 TEST_CASE("the gradients of dropout are its differences") {
-  check(nn::make_dropout("d", 0.4, f64),
-        [](stream& on) { return list(random_tensor(on, f64, {3, 71}, 1)); });
+  check(nn::make_dropout("d", 0.4, f64), [](stream& on) {
+    return list(random_tensor(on, f64, {3, 71}, 1));
+  });
 }
 
 TEST_CASE("the gradients of an attention block are its differences") {
   double dropout = 0;
   std::int64_t length = 7;
   SUBCASE("without dropout") {}
-  SUBCASE("with dropout") { dropout = 0.3; }
+  SUBCASE("with dropout") {
+    dropout = 0.3;
+  }
   SUBCASE("over several blocks of rows, with dropout") {
     dropout = 0.2;
     length = 131;
   }
-  check(nn::make_attention_block("h.0", {15, 3, dropout}, f64),
-        [length](stream& on) { return list(random_tensor(on, f64, {2, length, 15}, 1)); });
+  check(nn::make_attention_block("h.0", {15, 3, dropout}, f64), [length](stream& on) {
+    return list(random_tensor(on, f64, {2, length, 15}, 1));
+  });
 }
 
 TEST_CASE("the gradients of an MLP block are its differences") {
   double dropout = 0;
   SUBCASE("without dropout") {}
-  SUBCASE("with dropout") { dropout = 0.3; }
-  check(nn::make_mlp_block("h.0", {9, 1, dropout}, f64),
-        [](stream& on) { return list(random_tensor(on, f64, {2, 5, 9}, 1)); });
+  SUBCASE("with dropout") {
+    dropout = 0.3;
+  }
+  check(nn::make_mlp_block("h.0", {9, 1, dropout}, f64), [](stream& on) {
+    return list(random_tensor(on, f64, {2, 5, 9}, 1));
+  });
 }
 
 TEST_CASE("the gradients of the embedding are its differences") {
-  check(nn::make_token_embedding({11, 9, 5, 0.25}, f64),
-        [](stream& on) { return list(random_ids(on, {3, 7}, 1, 11)); });
+  check(nn::make_token_embedding({11, 9, 5, 0.25}, f64), [](stream& on) {
+    return list(random_ids(on, {3, 7}, 1, 11));
+  });
 }
 
 TEST_CASE("the gradients of the GPT head are its differences") {

@@ -55,8 +55,7 @@ nn::module_ptr make_model(stream& on, bool recompute = false, const nn::gpt_conf
 }
 
 // The reference: each micro-batch whole, one after another.
-std::vector<tensor> serial_gradients(stream& on, nn::stage_module& model,
-                                     std::vector<work> all) {
+std::vector<tensor> serial_gradients(stream& on, nn::stage_module& model, std::vector<work> all) {
   zero_gradients(model);
   auto save = model.make_activation();
   for (auto& each : all) {
@@ -134,8 +133,7 @@ TEST_CASE("recomputation is bitwise the same, with dropout and other micro-batch
     saves.push_back(recomputed->make_activation());
     const auto loss = recomputed->forward(on, each.which, each.inputs, saves.back());
     auto other = saved->make_activation();
-    CHECK(same_bits(loss.front(),
-                    saved->forward(on, each.which, each.inputs, other).front()));
+    CHECK(same_bits(loss.front(), saved->forward(on, each.which, each.inputs, other).front()));
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     recomputed->backward_input(on, all[i].which, {}, saves[i]);
@@ -160,7 +158,9 @@ TEST_CASE("recomputation keeps the inputs alone") {
 TEST_CASE("nothing is kept once W is done, nor by a forward that is not for training") {
   auto on = make_stream();
   auto model = make_model(on, false);
-  SUBCASE("recomputed") { model = make_model(on, true); }
+  SUBCASE("recomputed") {
+    model = make_model(on, true);
+  }
   auto all = micro_batches(on, 1);
   auto save = model->make_activation();
   const auto before = on.pool().usage().live_total_bytes;
@@ -283,9 +283,9 @@ TEST_CASE("a GPT is 2 layers + 2 modules with GPT-2's parameter names") {
   std::vector<std::string> names;
   for (const auto& layer : layers)
     names.push_back(layer->name());
-  CHECK(names
-        == std::vector<std::string>{"embedding", "h.0.attn", "h.0.mlp", "h.1.attn", "h.1.mlp",
-                                    "head"});
+  CHECK(
+    names
+    == std::vector<std::string>{"embedding", "h.0.attn", "h.0.mlp", "h.1.attn", "h.1.mlp", "head"});
   std::string parameters;
   for (const auto* each : nn::all_parameters(std::span(layers).subspan(3, 2)))
     parameters += each->name + (each->decays ? "*\n" : "\n");

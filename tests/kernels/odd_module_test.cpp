@@ -77,10 +77,14 @@ enum class odd_end { identity, in_place, view, gelu };
 
 nn::module_ptr make_odd(odd_end which) {
   switch (which) {
-  case odd_end::identity: return std::make_unique<identity>();
-  case odd_end::in_place: return std::make_unique<doubled_in_place>();
-  case odd_end::view: return std::make_unique<flattened>();
-  case odd_end::gelu: break;
+  case odd_end::identity:
+    return std::make_unique<identity>();
+  case odd_end::in_place:
+    return std::make_unique<doubled_in_place>();
+  case odd_end::view:
+    return std::make_unique<flattened>();
+  case odd_end::gelu:
+    break;
   }
   return nn::make_gelu("gelu", f64);
 }
@@ -202,8 +206,8 @@ TEST_CASE("tensors that a layer does not know pass through, without gradient") {
   REQUIRE(outputs.size() == 3);
   CHECK(outputs[1].shares_buffer_with(ids));
   CHECK_FALSE(outputs[2]);
-  const auto gradients =
-    model->backward_input(on, {}, list(random_tensor(on, f64, {2, 6}, 1), tensor{}, tensor{}), save);
+  const auto gradients = model->backward_input(
+    on, {}, list(random_tensor(on, f64, {2, 6}, 1), tensor{}, tensor{}), save);
   REQUIRE(gradients.size() == 3);
   CHECK(gradients[0]);
   CHECK_FALSE(gradients[1]);

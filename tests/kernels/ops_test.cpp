@@ -52,9 +52,8 @@ TEST_CASE("GELU is that of GPT-2, also far out") {
     auto x = random_tensor(on, type, {7, 131}, 1, 12);
     std::vector<double> expected;
     for (const auto v : values(x))
-      expected.push_back(v / 2
-                         * (1 + std::tanh(std::sqrt(2 / std::numbers::pi)
-                                          * (v + 0.044715 * v * v * v))));
+      expected.push_back(
+        v / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v))));
     CHECK(close(values(ops::gelu(on, x)), expected, tolerance(type), tolerance(type)));
   }
 }

@@ -19,7 +19,9 @@ TEST_CASE("AdamW follows its closed form, with clipping and decay by group") {
   auto on = make_stream();
   bool decays = false;
   SUBCASE("a bias") {}
-  SUBCASE("a matrix") { decays = true; }
+  SUBCASE("a matrix") {
+    decays = true;
+  }
   for (const auto type : {dtype::float32, dtype::float64}) {
     auto what = make_parameter(on, type, decays);
     const auto adamw = nn::make_adamw({0.9, 0.95, 1e-8, 0.1});
@@ -57,7 +59,9 @@ TEST_CASE("SGD follows its closed form, with and without momentum") {
   auto on = make_stream();
   double momentum = 0;
   SUBCASE("plain") {}
-  SUBCASE("momentum") { momentum = 0.9; }
+  SUBCASE("momentum") {
+    momentum = 0.9;
+  }
   auto what = make_parameter(on, dtype::float64, true);
   const auto sgd = nn::make_sgd({momentum, 0.01});
   auto state = sgd->make_state(on, what);
@@ -66,8 +70,7 @@ TEST_CASE("SGD follows its closed form, with and without momentum") {
   std::vector<double> velocity(x.size());
   for (std::uint64_t step = 1; step <= 3; ++step) {
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const double g =
-        element(what.gradient, static_cast<std::int64_t>(i)) * 0.5 + 0.01 * x[i];
+      const double g = element(what.gradient, static_cast<std::int64_t>(i)) * 0.5 + 0.01 * x[i];
       velocity[i] = momentum * velocity[i] + g;
       x[i] -= 0.1 * velocity[i];
     }

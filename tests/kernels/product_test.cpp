@@ -20,7 +20,7 @@ double naive(const product_case& c, const tensor& a, const tensor& b, std::int64
   double sum = 0;
   for (std::int64_t p = 0; p < c.k; ++p)
     sum += element(a, c.a_transposed ? p * c.m + i : i * c.k + p)
-           * element(b, c.b_transposed ? j * c.k + p : p * c.n + j);
+         * element(b, c.b_transposed ? j * c.k + p : p * c.n + j);
   return sum;
 }
 

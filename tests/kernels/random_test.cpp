@@ -18,10 +18,9 @@ words4 philox(words4 counter, std::uint32_t key0, std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = 0xD2511F53ULL * counter[0];
     const std::uint64_t b = 0xCD9E8D57ULL * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key0,
-               static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key1,
-               static_cast<std::uint32_t>(a)};
+    counter = {
+      static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key0, static_cast<std::uint32_t>(b),
+      static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key1, static_cast<std::uint32_t>(a)};
     key0 += 0x9E3779B9;
     key1 += 0xBB67AE85;
   }
@@ -55,11 +54,10 @@ TEST_CASE("random words are those of Philox4x32-10") {
   const auto mixed = splitmix(splitmix(key.seed) ^ splitmix(key.layer + 1));
   for (std::size_t i = 0; i < words.size(); ++i) {
     const auto e = 640 + i;
-    const auto block = philox({static_cast<std::uint32_t>(16 * (e / 64) + e % 16),
-                               static_cast<std::uint32_t>(sample),
-                               static_cast<std::uint32_t>(key.step), key.operation},
-                              static_cast<std::uint32_t>(mixed),
-                              static_cast<std::uint32_t>(mixed >> 32));
+    const auto block = philox(
+      {static_cast<std::uint32_t>(16 * (e / 64) + e % 16), static_cast<std::uint32_t>(sample),
+       static_cast<std::uint32_t>(key.step), key.operation},
+      static_cast<std::uint32_t>(mixed), static_cast<std::uint32_t>(mixed >> 32));
     CHECK(words[i] == block[e / 16 % 4]);
   }
 }
