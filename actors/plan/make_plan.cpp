@@ -13,8 +13,20 @@ namespace {
 
 constexpr schedule known[] = {
   {"gpipe", "all forwards, then all backwards", 1, false, schedules::gpipe},
-  {"1f1b", "one forward, one backward: as many activations as stages ahead", 1, false,
+  {"1f1b", "one forward, one backward: holds as many activations as ranks follow", 1, false,
    schedules::one_f_one_b},
+  {"interleaved", "1f1b with several chunks a rank: a shorter ramp", 2, true,
+   schedules::interleaved},
+  {"zb-h1", "1f1b with split backwards: a third of its idle time, the same peak", 1, false,
+   schedules::zb_h1},
+  {"zb-h2", "no idle time, twice the activations of 1f1b", 1, false, schedules::zb_h2},
+  {"interleaved-zb", "interleaved with split backwards: no idle time", 2, true,
+   schedules::interleaved_zb},
+  {"zb-v", "chunks in a V: no idle time at the peak of 1f1b", 2, false, schedules::zb_v},
+  {"v-half", "chunks in a V: half the activations of 1f1b", 2, false, schedules::v_half},
+  {"v-min", "chunks in a V: a third of the activations of 1f1b", 2, false, schedules::v_min},
+  {"dualpipe", "two pipelines towards each other, two stages a rank", 2, false,
+   schedules::dual_pipe},
 };
 
 const schedule& find(std::string_view name) {
