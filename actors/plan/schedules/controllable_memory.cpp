@@ -48,17 +48,24 @@ std::vector<lane_entry> by_time(const plan& of, std::int32_t rank, std::int32_t 
   return lane;
 }
 
-/// The lanes of a building block, with `slack` credits beyond what its own pace needs.
+/// How the squeezing is bounded: credits beyond the block's own pace, and whether a rank wants
+/// forwards as long as it has credits, or backwards whenever there is one. Found by simulation, in
+/// the small neighbourhood of the paper's numbers.
+struct squeeze {
+  std::int32_t slack;
+  bool forwards_first;
+};
+
 plan from_block(const plan_request& wanted, block (*at_rank)(std::int32_t, std::int32_t),
-                std::int32_t slack, bool warm) {
+                squeeze how) {
   auto made = v_shaped(wanted);
   for (std::int32_t r = 0; r < made.ranks; ++r) {
     auto& mine = made.by_rank[r];
     const auto at = at_rank(made.ranks, r);
     mine.forwards = by_time(made, r, at.forward_down, at.forward_up);
     mine.backwards = by_time(made, r, at.backward_down, at.backward_up);
-    mine.credits = at.activations() + slack;
-    mine.warm_up = warm ? mine.credits : 0;
+    mine.credits = at.activations() + how.slack;
+    mine.warm_up = how.forwards_first ? mine.credits : 0;
   }
   split_backwards(made);
   return made;
@@ -83,7 +90,7 @@ block v_min_block(std::int32_t ranks, std::int32_t i) {
 /// Cost: a rank idles (F + B + W)(P-1)/2, that is 1.5(P-1) with equal times; it holds
 /// floor((P+2)/2) activations.
 plan v_half(const plan_request& wanted) {
-  return from_block(wanted, v_half_block, 1, true);
+  return from_block(wanted, v_half_block, {1, wanted.stages % 2 == 0});
 }
 
 /// A third of the activations of 1F1B. P = 4, M = 8, F = B = W = 1 a chunk:
@@ -92,11 +99,14 @@ plan v_half(const plan_request& wanted) {
 ///
 /// Left to choose, the rule is up to a fifth slower here under jitter than its own static order:
 /// with this few credits, one task out of turn holds up the rank before. So the plan carries one
-/// fixed order, taken from a simulation with equal times.
+/// fixed order, taken from a simulation with equal times; unless the caller gives it credits.
 ///
-/// Cost: a rank idles at most 2(P-1) with equal times; it holds floor((P+4)/3) activations.
+/// Cost: a rank idles at most 2(P-1) with equal times, half a task more where 3 divides P; it holds
+/// floor((P+4)/3) activations.
 plan v_min(const plan_request& wanted) {
-  return from_block(wanted, v_min_block, 1, false);
+  constexpr squeeze by_remainder[] = {{1, true}, {1, false}, {2, false}};
+  const auto free = from_block(wanted, v_min_block, by_remainder[wanted.stages % 3]);
+  return wanted.credits ? free : freeze(free, simulate(free));
 }
 
 } // namespace sluice::plan::schedules
