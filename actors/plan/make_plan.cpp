@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/plan/action_table.hpp"
 #include "actors/plan/schedules/schedules.hpp"
 
 namespace sluice::plan {
@@ -27,6 +28,12 @@ constexpr schedule known[] = {
   {"v-min", "chunks in a V: a third of the activations of 1f1b", 2, false, schedules::v_min},
   {"dualpipe", "two pipelines towards each other, two stages a rank", 2, false,
    schedules::dual_pipe},
+  {"dualpipe-v", "dualpipe folded into a V: one copy of the weights", 2, false,
+   schedules::dual_pipe_v},
+  {"pipedream", "asynchronous: an update after every backward, weights stashed", 1, false,
+   schedules::pipe_dream},
+  {"pipedream-2bw", "asynchronous: two versions of the weights, gradients accumulated", 1, false,
+   schedules::pipe_dream_2bw},
 };
 
 const schedule& find(std::string_view name) {
@@ -37,7 +44,7 @@ const schedule& find(std::string_view name) {
   std::string names;
   for (const auto& s : known)
     names += fmt::format("{}{}", names.empty() ? "" : ", ", s.name);
-  throw plan_error(fmt::format("unknown schedule '{}'; there are {}", name, names));
+  throw plan_error(fmt::format("unknown schedule '{}'; there are {}, and file:PATH", name, names));
 }
 
 void require(bool holds, std::string_view what, std::int64_t is) {
@@ -53,6 +60,21 @@ void set_credits(plan& made, std::int32_t credits) {
     mine.credits = credits;
     mine.warm_up = std::min(mine.warm_up, credits);
   }
+}
+
+plan from_file(std::string_view name, const plan_request& wanted) {
+  auto made = read_action_table_file(std::string{name.substr(5)});
+  const auto agree = [&](std::string_view what, std::int32_t asked, std::int32_t has) {
+    if (asked != 0 && asked != has)
+      throw plan_error(fmt::format("{} has {} {}, not {}", name, has, what, asked));
+  };
+  agree("stages", wanted.stages, made.ranks);
+  agree("micro-batches", wanted.micro_batches, made.micro_batches);
+  made.schedule = name;
+  made.receive_slots = wanted.receive_slots;
+  if (wanted.credits)
+    set_credits(made, *wanted.credits);
+  return wanted.forward_only ? forward_only(std::move(made)) : made;
 }
 
 } // namespace
@@ -76,6 +98,8 @@ plan forward_only(plan training) {
 }
 
 plan make_plan(std::string_view name, const plan_request& wanted) {
+  if (name.starts_with("file:"))
+    return from_file(name, wanted);
   const auto& schedule = find(name);
   require(wanted.stages >= 1, "the number of stages must be at least 1", wanted.stages);
   require(wanted.micro_batches >= 1, "the number of micro-batches must be at least 1",

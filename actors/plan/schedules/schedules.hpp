@@ -21,5 +21,8 @@ plan zb_v(const plan_request& wanted);
 plan v_half(const plan_request& wanted);
 plan v_min(const plan_request& wanted);
 plan dual_pipe(const plan_request& wanted);
+plan dual_pipe_v(const plan_request& wanted);
+plan pipe_dream(const plan_request& wanted);
+plan pipe_dream_2bw(const plan_request& wanted);
 
 } // namespace sluice::plan::schedules
