@@ -294,6 +294,23 @@ std::int32_t most_activations(const plan& of, const rank_plan& mine) {
   return most;
 }
 
+/// What a rank keeps at most of one chunk's weights: from the version that the next backward uses
+/// to the newest, after each update.
+std::int32_t most_versions(const rank_plan& mine) {
+  std::int32_t most = 1;
+  auto made = mine.updates.begin();
+  for (auto b = mine.backwards.begin(); b != mine.backwards.end() && made != mine.updates.end(); ++b)
+    if (b->chunk == made->chunk && b->micro_batch == made->micro_batch) {
+      const auto next = std::find_if(b + 1, mine.backwards.end(), [&](const lane_entry& later) {
+        return later.chunk == made->chunk;
+      });
+      if (next != mine.backwards.end())
+        most = std::max(most, made->version - next->version + 1);
+      ++made;
+    }
+  return most;
+}
+
 } // namespace
 
 verdict check(const plan& of) {
@@ -310,8 +327,10 @@ verdict check(const plan& of) {
   found.live = found.cycle.empty();
   if (!found.live)
     found.text = in_words(of, found.cycle);
-  for (const auto& mine : of.by_rank)
+  for (const auto& mine : of.by_rank) {
     found.most_activations.push_back(most_activations(of, mine));
+    found.most_versions.push_back(most_versions(mine));
+  }
   return found;
 }
 

@@ -35,7 +35,7 @@ std::string to_string(const task& which);
 struct lane_entry {
   std::int32_t chunk = 0;
   std::int32_t micro_batch = 0;
-  std::int32_t version = 0; ///< F, B: after how many of the chunk's updates its weights are
+  std::int32_t version = 0; ///< F, B: of the weights it uses; U: it makes; 0 is before any update
   bool split = false;       ///< B: its weight gradient follows as a task of its own
 
   bool operator==(const lane_entry&) const = default;

@@ -85,7 +85,10 @@ block v_min_block(std::int32_t ranks, std::int32_t i) {
 
 /// Half the activations of 1F1B at half its idle time. P = 4, M = 8, F = B = W = 1 a chunk:
 ///
-/// picture v-half
+///     0 | 01     02a.13b.24  ac.3.5bd.4.6ce.5.7df.6.eg.7.fh..g.  h.
+///     1 |  01   0  21a.32b.4a.3c.b.54d.c.65e.d.76f.e. 7gf..hg.. h.
+///     2 |   0  01  12 a2.3ab.3.4bc.4.5cd.5.6de.6.7ef.7.fg..gh..h.
+///     3 |    00  11  22aa.3.3bb.4.4cc.5.5dd.6.6ee.7.7ff..gg..hh..
 ///
 /// Cost: a rank idles (F + B + W)(P-1)/2, that is 1.5(P-1) with equal times; it holds
 /// floor((P+2)/2) activations.
@@ -95,7 +98,10 @@ plan v_half(const plan_request& wanted) {
 
 /// A third of the activations of 1F1B. P = 4, M = 8, F = B = W = 1 a chunk:
 ///
-/// picture v-min
+///     0 | 01     0a2.  1ba.3.2cb.4.3dc.5.4ed.6.5fe.7.6gf.. 7hg..   h.
+///     1 |  0    01 a. 12ab..23bc..34cd..45de..56ef..67fg..7 gh..  h.
+///     2 |   0  0  1 a1.a2.b2.b3.c3.c4.d4.d5.e5.e6.f6.f7.g7.g. h. h.
+///     3 |    00    11aa..22bb..33cc..44dd..55ee..66ff..77gg..  hh..
 ///
 /// Left to choose, the rule is up to a fifth slower here under jitter than its own static order:
 /// with this few credits, one task out of turn holds up the rank before. So the plan carries one

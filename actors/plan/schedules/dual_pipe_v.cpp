@@ -10,7 +10,10 @@ namespace sluice::plan::schedules {
 /// whole, which spares the memory and the second pass of a split. P = 4, M = 8, F = B = W = 1 a
 /// chunk:
 ///
-/// picture dualpipe-v
+///     0 | 01234560a1b.2c.3.7dd4aaee5 bbff6 ccgg7 ddhhe.f.g.h.
+///     1 |  01234051a2b.3.6cc4aa7dd5bbee6 ccff7 ddggeehf.g.h..
+///     2 |   01203142a3.5bb4aa6cc5bb7dd6ccee7 ddffeeggfhg.h...
+///     3 |    001122334aa4aa5bb5bb6cc6cc7dd7ddeeeeffffgghh....
 ///
 /// Cost: a rank idles at most (P-1)(F&B + B - 3W), in chunk times, where F&B is a forward and a
 /// whole backward run as one and B is whole; every rank holds P activations and a half.

@@ -36,7 +36,10 @@ std::int32_t forwards_before_backward(const plan& made, std::int32_t rank, std::
 /// V = 2, M = 8, F = whole backward = 1 a chunk (digits and letters name the micro-batch; the
 /// second chunk's are not told apart):
 ///
-/// picture interleaved
+///     0 | 01230123456a7b c4d5a6b7c d e f g hefgh
+///     1 |  012301234a5b6c7d4a5b6c7d e f g hefgh
+///     2 |   0123012a3b4c5d6a7b4c5d6e7f g hefgh
+///     3 |    01230a1b2c3d4a5b6c7d4e5f6g7hefgh
 ///
 /// The lanes must be ordered: with any ready forward in any order, chunk 0 takes all credits and
 /// the pipeline stands still.
@@ -57,7 +60,10 @@ plan interleaved(const plan_request& wanted) {
 /// The same lanes with split backwards, and on every rank the credits of the first one: weight
 /// gradients fill what is left. P = 4, V = 2, M = 8, F = B = W = 1 a chunk:
 ///
-/// picture interleaved-zb
+///     0 | 01230123456a.7bc.4.5d.6a.7bc..de..fg..hefgh.....
+///     1 |  012301234a5b6c.7d.4a.5b.6c.7de..fg..hefgh.......
+///     2 |   0123012a3b4c5d6a.7b.4c.5d.6e.7fg..hefgh.........
+///     3 |    01230a1b2c3d4a5b6c.7d.4e.5f.6g.7hefgh...........
 ///
 /// Cost: no idle time between a rank's first and last task with equal times; every rank holds
 /// P(V+1)-1 activations of a V-th.

@@ -14,7 +14,10 @@ namespace sluice::plan::schedules {
 /// 1F1B with an update after every backward. P = 4, M = 6, F = whole backward = 1, updates in no
 /// time:
 ///
-/// picture pipedream
+///     0 | 0123   a4b5c d e f
+///     1 |  012  a3b4c5d e f
+///     2 |   01 a2b3c4d5e f
+///     3 |    0a1b2c3d4e5f
 ///
 /// Rank r runs the forward of micro-batch m when m-(P-r)+1 updates have been made, stashes that
 /// version, and applies the gradient to the newest.
@@ -39,7 +42,10 @@ plan pipe_dream(const plan_request& wanted) {
 /// 1F1B with an update after every P micro-batches, made from gradients of the version before the
 /// newest: two versions are enough. P = 4, M = 8, F = whole backward = 1, updates in no time:
 ///
-/// picture pipedream-2bw
+///     0 | 0123   a4b5c6d7e f g h
+///     1 |  012  a3b4c5d6e7f g h
+///     2 |   01 a2b3c4d5e6f7g h
+///     3 |    0a1b2c3d4e5f6g7h
 ///
 /// With groups of at least P micro-batches, the update of the group before the last is always made
 /// when a group's first forward comes. The last group may be smaller.

@@ -8,7 +8,10 @@ namespace sluice::plan::schedules {
 /// idle time at the memory of 1F1B. P = 4, M = 8, F = B = W = 1 a chunk (digits and letters name
 /// the micro-batch):
 ///
-/// picture zb-v
+///     0 | 01234560a.1b.2c.3d.7a.4e.b.5f.c.6g.d.7he.f.g.h..
+///     1 |  01234051a.2b.3c.6a.4d.7b.5e.cf6..dg7.ehf.g.h....
+///     2 |   01203142a.3b.5a.4c.6b.5d.7c.6e.df7.egfhg.h......
+///     3 |    00112233a.4a.4b.5b.5c.6c.6d.7d.7eeffgghh........
 ///
 /// Weight gradients float: an explicit order made by hand from the same pattern, W right after B,
 /// idles 1.5 at P = 4 and 7.5 at P = 16.

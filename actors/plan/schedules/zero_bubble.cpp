@@ -6,7 +6,10 @@ namespace sluice::plan::schedules {
 /// 1F1B with split backwards: what a rank waited for at the end it now fills with weight
 /// gradients. P = 4, M = 6, F = B = W = 1:
 ///
-/// picture zb-h1
+///     0 | 0123   a.4b.5c.d.e.f.
+///     1 |  0123 a.b.4c.5d.e.f.
+///     2 |   012a3b.c.4d.5e.f..
+///     3 |    0a1b2c3d.4e.5f....
 ///
 /// Rank r still takes in P-r micro-batches before its first backward. Every rank may hold P
 /// activations, the peak of 1F1B's first rank, so weight gradients may be late by r, and they are
@@ -29,7 +32,10 @@ plan zb_h1(const plan_request& wanted) {
 /// Twice the activations of 1F1B for no idle time between a rank's first and last task. P = 4,
 /// M = 6, F = B = W = 1:
 ///
-/// picture zb-h2
+///     0 | 012345 a.b.c.d.e.f.
+///     1 |  01234a5b.c.d.e.f..
+///     2 |   012a3b4c5d.e.f....
+///     3 |    0a1b2c3d4e5f......
 ///
 /// The round trip from rank r to the end and back takes 2(P-r)-1 tasks each way filled with
 /// forwards, so rank r takes in that many before its first backward. The ranks end one after
