@@ -204,7 +204,8 @@ private:
     return std::nullopt;
   }
 
-  /// Ranks that may not choose: F_j after B_(j - warm-up), B_j after F_(j + warm-up - 1).
+  /// Ranks that may not choose, or not freely: without stand-in F_j comes after B_(j - warm-up) and
+  /// B_j after F_(j + warm-up - 1); with it B_j comes after F_(j + warm-up - lead - 1).
   std::optional<task> earlier_in_order(std::int32_t rank, task_kind kind) const {
     const auto& rules = of_.by_rank[rank];
     const auto& mine = ranks_[rank];
@@ -212,13 +213,16 @@ private:
       const auto next = rules.order[mine.all()];
       return next == kind ? std::nullopt : std::optional{head(rank, next)};
     }
-    if (rules.stand_in || kind == weight || kind == update)
+    if (kind == weight || kind == update)
       return std::nullopt;
+    const auto under_way = mine.of(forward) - mine.of(backward);
     const bool wants_forward
-      = is_left(rank, forward)
-        && (!is_left(rank, backward) || mine.of(forward) - mine.of(backward) < rules.warm_up);
+      = is_left(rank, forward) && (!is_left(rank, backward) || under_way < rules.warm_up);
     const auto wanted = wants_forward ? forward : backward;
-    return wanted == kind ? std::nullopt : std::optional{head(rank, wanted)};
+    const bool may_stand_in
+      = rules.stand_in
+        && (kind == forward || under_way >= rules.warm_up - rules.backward_lead);
+    return wanted == kind || may_stand_in ? std::nullopt : std::optional{head(rank, wanted)};
   }
 
   task next_of(std::int32_t rank, task_kind kind, std::int32_t chunk) const {
