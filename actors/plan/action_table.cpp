@@ -67,8 +67,11 @@ public:
       throw plan_error("the table of actions is empty");
     made_.ranks = static_cast<std::int32_t>(made_.by_rank.size());
     place();
+    made_.forward_only
+      = std::all_of(made_.by_rank.begin(), made_.by_rank.end(),
+                    [](const rank_plan& mine) { return mine.backwards.empty(); });
     for (auto& mine : made_.by_rank)
-      finish(mine);
+      count_credits(mine);
     if (const auto errors = shape_errors(made_); !errors.empty())
       throw plan_error(fmt::format("the table of actions is no plan: {}", errors.front()));
     return std::move(made_);
@@ -145,12 +148,11 @@ private:
     made_.route_of.assign(made_.micro_batches, 0);
   }
 
-  void finish(rank_plan& mine) {
-    made_.forward_only = made_.forward_only || mine.backwards.empty();
+  void count_credits(rank_plan& mine) {
     std::int32_t held = 0;
     std::size_t backwards = 0;
     for (const auto kind : mine.order) {
-      held += kind == task_kind::forward;
+      held += kind == task_kind::forward && !made_.forward_only;
       mine.credits = std::max(mine.credits, held);
       held -= kind == task_kind::weight
               || (kind == task_kind::backward && !mine.backwards[backwards].split);
