@@ -204,7 +204,8 @@ private:
     return std::nullopt;
   }
 
-  /// Ranks that may not choose: F_j after B_(j - warm-up), B_j after F_(j + warm-up - 1).
+  /// Ranks that may not choose, or not freely: without stand-in F_j comes after B_(j - warm-up) and
+  /// B_j after F_(j + warm-up - 1); with it B_j comes after F_(j + warm-up - lead - 1).
   std::optional<task> earlier_in_order(std::int32_t rank, task_kind kind) const {
     const auto& rules = of_.by_rank[rank];
     const auto& mine = ranks_[rank];
@@ -212,13 +213,16 @@ private:
       const auto next = rules.order[mine.all()];
       return next == kind ? std::nullopt : std::optional{head(rank, next)};
     }
-    if (rules.stand_in || kind == weight || kind == update)
+    if (kind == weight || kind == update)
       return std::nullopt;
+    const auto under_way = mine.of(forward) - mine.of(backward);
     const bool wants_forward
-      = is_left(rank, forward)
-        && (!is_left(rank, backward) || mine.of(forward) - mine.of(backward) < rules.warm_up);
+      = is_left(rank, forward) && (!is_left(rank, backward) || under_way < rules.warm_up);
     const auto wanted = wants_forward ? forward : backward;
-    return wanted == kind ? std::nullopt : std::optional{head(rank, wanted)};
+    const bool may_stand_in
+      = rules.stand_in
+        && (kind == forward || under_way >= rules.warm_up - rules.backward_lead);
+    return wanted == kind || may_stand_in ? std::nullopt : std::optional{head(rank, wanted)};
   }
 
   task next_of(std::int32_t rank, task_kind kind, std::int32_t chunk) const {
@@ -294,6 +298,23 @@ std::int32_t most_activations(const plan& of, const rank_plan& mine) {
   return most;
 }
 
+/// What a rank keeps at most of one chunk's weights: from the version that the next backward uses
+/// to the newest, after each update.
+std::int32_t most_versions(const rank_plan& mine) {
+  std::int32_t most = 1;
+  auto made = mine.updates.begin();
+  for (auto b = mine.backwards.begin(); b != mine.backwards.end() && made != mine.updates.end(); ++b)
+    if (b->chunk == made->chunk && b->micro_batch == made->micro_batch) {
+      const auto next = std::find_if(b + 1, mine.backwards.end(), [&](const lane_entry& later) {
+        return later.chunk == made->chunk;
+      });
+      if (next != mine.backwards.end())
+        most = std::max(most, made->version - next->version + 1);
+      ++made;
+    }
+  return most;
+}
+
 } // namespace
 
 verdict check(const plan& of) {
@@ -310,8 +331,10 @@ verdict check(const plan& of) {
   found.live = found.cycle.empty();
   if (!found.live)
     found.text = in_words(of, found.cycle);
-  for (const auto& mine : of.by_rank)
+  for (const auto& mine : of.by_rank) {
     found.most_activations.push_back(most_activations(of, mine));
+    found.most_versions.push_back(most_versions(mine));
+  }
   return found;
 }
 

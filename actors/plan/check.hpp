@@ -33,7 +33,9 @@ struct verdict {
   std::vector<std::string> shape_errors; ///< what makes it no plan at all; nothing else is checked
   std::string text;            ///< all of this in words, one line a task
   /// By rank: activations that it holds at most, whatever the timing; of one chunk each.
-  std::vector<std::int32_t> most_activations;
+  std::vector<std::int32_t> most_activations = {};
+  /// By rank: versions of a chunk's weights that it keeps at most; 1 in synchronous plans.
+  std::vector<std::int32_t> most_versions = {};
 };
 
 /// Decides before the first byte moves whether a plan can finish, by one topological sort over its

@@ -37,17 +37,19 @@ std::optional<task_kind> dispatch(const rank_plan& mine, const rank_progress& no
   if (update_can_go)
     return task_kind::update;
 
-  const bool wants_forward
-    = forward_left
-      && (!backward_left || now.forwards_started - now.backwards_started < mine.warm_up);
+  const auto under_way = now.forwards_started - now.backwards_started;
+  const bool wants_forward = forward_left && (!backward_left || under_way < mine.warm_up);
 
   // Only a credit is missing, and a weight gradient would free it.
   if (wants_forward && now.forward_here && !credit_free && weight_can_go)
     return task_kind::weight;
   if (wants_forward ? forward_can_go : backward_can_go)
     return wants_forward ? task_kind::forward : task_kind::backward;
-  if (mine.stand_in && (wants_forward ? backward_can_go : forward_can_go))
-    return wants_forward ? task_kind::backward : task_kind::forward;
+  if (mine.stand_in && !wants_forward && forward_can_go)
+    return task_kind::forward;
+  if (mine.stand_in && wants_forward && backward_can_go
+      && under_way >= mine.warm_up - mine.backward_lead)
+    return task_kind::backward;
   if (weight_can_go)
     return task_kind::weight;
   return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/plan/action_table.hpp"
 #include "actors/plan/schedules/schedules.hpp"
 
 namespace sluice::plan {
@@ -13,8 +14,26 @@ namespace {
 
 constexpr schedule known[] = {
   {"gpipe", "all forwards, then all backwards", 1, false, schedules::gpipe},
-  {"1f1b", "one forward, one backward: as many activations as stages ahead", 1, false,
+  {"1f1b", "one forward, one backward: holds as many activations as ranks follow", 1, false,
    schedules::one_f_one_b},
+  {"interleaved", "1f1b with several chunks a rank: a shorter ramp", 2, true,
+   schedules::interleaved},
+  {"zb-h1", "1f1b with split backwards: a third of its idle time, the same peak", 1, false,
+   schedules::zb_h1},
+  {"zb-h2", "no idle time, twice the activations of 1f1b", 1, false, schedules::zb_h2},
+  {"interleaved-zb", "interleaved with split backwards: no idle time", 2, true,
+   schedules::interleaved_zb},
+  {"zb-v", "chunks in a V: no idle time at the peak of 1f1b", 2, false, schedules::zb_v},
+  {"v-half", "chunks in a V: half the activations of 1f1b", 2, false, schedules::v_half},
+  {"v-min", "chunks in a V: a third of the activations of 1f1b", 2, false, schedules::v_min},
+  {"dualpipe", "two pipelines towards each other, two stages a rank", 2, false,
+   schedules::dual_pipe},
+  {"dualpipe-v", "dualpipe folded into a V: one copy of the weights", 2, false,
+   schedules::dual_pipe_v},
+  {"pipedream", "asynchronous: an update after every backward, weights stashed", 1, false,
+   schedules::pipe_dream},
+  {"pipedream-2bw", "asynchronous: two versions of the weights, gradients accumulated", 1, false,
+   schedules::pipe_dream_2bw},
 };
 
 const schedule& find(std::string_view name) {
@@ -25,7 +44,7 @@ const schedule& find(std::string_view name) {
   std::string names;
   for (const auto& s : known)
     names += fmt::format("{}{}", names.empty() ? "" : ", ", s.name);
-  throw plan_error(fmt::format("unknown schedule '{}'; there are {}", name, names));
+  throw plan_error(fmt::format("unknown schedule '{}'; there are {}, and file:PATH", name, names));
 }
 
 void require(bool holds, std::string_view what, std::int64_t is) {
@@ -41,6 +60,21 @@ void set_credits(plan& made, std::int32_t credits) {
     mine.credits = credits;
     mine.warm_up = std::min(mine.warm_up, credits);
   }
+}
+
+plan from_file(std::string_view name, const plan_request& wanted) {
+  auto made = read_action_table_file(std::string{name.substr(5)});
+  const auto agree = [&](std::string_view what, std::int32_t asked, std::int32_t has) {
+    if (asked != 0 && asked != has)
+      throw plan_error(fmt::format("{} has {} {}, not {}", name, has, what, asked));
+  };
+  agree("stages", wanted.stages, made.ranks);
+  agree("micro-batches", wanted.micro_batches, made.micro_batches);
+  made.schedule = name;
+  made.receive_slots = wanted.receive_slots;
+  if (wanted.credits)
+    set_credits(made, *wanted.credits);
+  return wanted.forward_only ? forward_only(std::move(made)) : made;
 }
 
 } // namespace
@@ -75,6 +109,8 @@ plan forward_only(const plan& training, std::int32_t micro_batches) {
 }
 
 plan make_plan(std::string_view name, const plan_request& wanted) {
+  if (name.starts_with("file:"))
+    return from_file(name, wanted);
   const auto& schedule = find(name);
   require(wanted.stages >= 1, "the number of stages must be at least 1", wanted.stages);
   require(wanted.micro_batches >= 1, "the number of micro-batches must be at least 1",

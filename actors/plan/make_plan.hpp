@@ -38,7 +38,8 @@ struct schedule {
 /// All that ship, in the order in which a list shows them.
 std::span<const schedule> all_schedules();
 
-/// The plan of a schedule. It is not checked here: with credits of the caller's own it may be one
+/// The plan of a schedule, or of a table of actions: "file:PATH" (see action_table.hpp), where 0
+/// stages or micro-batches mean as many as the table has. It is not checked here: with credits of the caller's own it may be one
 /// that cannot finish, which check() tells.
 ///
 /// Errors: plan_error for an unknown schedule (with the names that are known) and for numbers that

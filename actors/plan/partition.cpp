@@ -27,13 +27,20 @@ void require_sound(std::span<const double> layer_costs, int parts) {
 } // namespace
 
 std::vector<layer_range> partition(std::span<const double> layer_costs, int parts) {
+  const std::vector<double> alike(std::max(parts, 0), 1.0);
+  return partition(layer_costs, alike);
+}
+
+std::vector<layer_range> partition(std::span<const double> layer_costs,
+                                   std::span<const double> speeds) {
+  const auto parts = static_cast<int>(speeds.size());
   require_sound(layer_costs, parts);
   const auto layers = layer_costs.size();
   std::vector<double> before(layers + 1); // cost of all layers before one
   for (std::size_t i = 0; i < layers; ++i)
     before[i + 1] = before[i] + layer_costs[i];
   // Sums that differ by rounding alone are equally good.
-  const auto alike = before[layers] * 1e-12;
+  const auto alike = before[layers] * 1e-12 / *std::min_element(speeds.begin(), speeds.end());
 
   struct cut {
     double worst = std::numeric_limits<double>::infinity();
@@ -47,7 +54,7 @@ std::vector<layer_range> partition(std::span<const double> layer_costs, int part
     for (std::size_t n = p; n + (parts - p) <= layers; ++n)
       for (std::size_t from = p - 1; from < n; ++from) {
         const auto& head = best[p - 1][from];
-        const auto last = before[n] - before[from];
+        const auto last = (before[n] - before[from]) / speeds[p - 1];
         const cut found{std::max(head.worst, last), head.squares + last * last, from};
         auto& kept = best[p][n];
         if (found.worst < kept.worst - alike

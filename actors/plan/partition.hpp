@@ -24,4 +24,8 @@ struct layer_range {
 /// Cost: layers^2 x parts.
 std::vector<layer_range> partition(std::span<const double> layer_costs, int parts);
 
+/// The same for parts that run at different speeds: a part's cost is divided by its speed.
+std::vector<layer_range> partition(std::span<const double> layer_costs,
+                                   std::span<const double> speeds);
+
 } // namespace sluice::plan

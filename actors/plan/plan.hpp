@@ -35,7 +35,7 @@ std::string to_string(const task& which);
 struct lane_entry {
   std::int32_t chunk = 0;
   std::int32_t micro_batch = 0;
-  std::int32_t version = 0; ///< F, B: after how many of the chunk's updates its weights are
+  std::int32_t version = 0; ///< F, B: of the weights it uses; U: it makes; 0 is before any update
   bool split = false;       ///< B: its weight gradient follows as a task of its own
 
   bool operator==(const lane_entry&) const = default;
@@ -51,7 +51,10 @@ struct rank_plan {
   std::int32_t warm_up = 1; ///< wants a backward once forwards - backwards started reaches this
   std::int32_t credits = 1; ///< activations it may hold, from the start of F to the end of B (W)
   bool stand_in = true;     ///< whether the other lane may go when the wanted one cannot
+  std::int32_t backward_lead = any; ///< by how many backwards may then go ahead of the warm-up level
   std::vector<task_kind> order = {}; ///< if not empty: the one fixed order, merged from the lanes
+
+  static constexpr std::int32_t any = 1 << 30;
 
   const std::vector<lane_entry>& lane(task_kind kind) const;
   std::vector<lane_entry>& lane(task_kind kind);

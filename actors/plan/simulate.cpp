@@ -210,7 +210,7 @@ private:
     if (!send_is_free(rank, which)) {
       for (const auto to : feeds_.receivers(which.kind, which.chunk))
         if (const auto there = of_.chunks[to].rank; there != rank)
-          here.free_at += occupied(wire_between(rank, there));
+          here.free_at += occupied(wire_between(rank, there), message_bytes(which.chunk, to));
     }
     events_.push({end, event::type::task_ended, rank, which});
   }
@@ -223,8 +223,14 @@ private:
     return true;
   }
 
-  ticks occupied(const wire& by) const {
-    return by.bandwidth > 0 ? to_ticks(under_.message_bytes / by.bandwidth) : 0;
+  ticks occupied(const wire& by, double bytes) const {
+    return by.bandwidth > 0 ? to_ticks(bytes / by.bandwidth) : 0;
+  }
+
+  /// An output has its size both ways: as an activation and as its gradient.
+  double message_bytes(std::int32_t from, std::int32_t to) const {
+    const auto part = std::min(of_.chunks[from].part, of_.chunks[to].part);
+    return under_.output_bytes.empty() ? under_.message_bytes : under_.output_bytes[part];
   }
 
   void give_slots_back(std::int32_t rank, const task& which) {
@@ -273,7 +279,8 @@ private:
       if (there == rank)
         continue;
       auto& by = wire_between(rank, there);
-      by.free_at = std::max(by.free_at, now_) + occupied(by);
+      by.free_at
+        = std::max(by.free_at, now_) + occupied(by, message_bytes(which.chunk, to));
       events_.push({by.free_at + by.latency, event::type::input_arrived, there,
                     {which.kind, to, which.micro_batch}});
     }

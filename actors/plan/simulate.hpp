@@ -50,6 +50,7 @@ struct conditions {
   link between = {};
   std::vector<odd_link> odd_links = {};
   double message_bytes = 0;
+  std::vector<double> output_bytes = {}; ///< if not empty: of each part, in place of message_bytes
   jitter noise = {};
   /// Tasks that may be issued beyond the running one, as to a device's queue. What they need of
   /// their own rank is there in queue order; what other ranks send must have arrived.

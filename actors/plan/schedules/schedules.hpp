@@ -13,5 +13,16 @@ namespace sluice::plan::schedules {
 
 plan gpipe(const plan_request& wanted);
 plan one_f_one_b(const plan_request& wanted);
+plan interleaved(const plan_request& wanted);
+plan zb_h1(const plan_request& wanted);
+plan zb_h2(const plan_request& wanted);
+plan interleaved_zb(const plan_request& wanted);
+plan zb_v(const plan_request& wanted);
+plan v_half(const plan_request& wanted);
+plan v_min(const plan_request& wanted);
+plan dual_pipe(const plan_request& wanted);
+plan dual_pipe_v(const plan_request& wanted);
+plan pipe_dream(const plan_request& wanted);
+plan pipe_dream_2bw(const plan_request& wanted);
 
 } // namespace sluice::plan::schedules
