@@ -18,7 +18,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= 1# tests that measure time must not disturb each other
 
 generator = $(if $(shell command -v ninja),-G Ninja)
-configure = cmake -S . $(generator) $(if $(CAF_PREFIX),-DCMAKE_PREFIX_PATH="$(CAF_PREFIX)") $(CMAKE_ARGS)
+configure = cmake -S . $(generator) $(if $(CAF_PREFIX),-DCMAKE_PREFIX_PATH="$(abspath $(CAF_PREFIX))") $(CMAKE_ARGS)
 compile = cmake --build $(1) -j $(JOBS)
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(TEST_JOBS)
 

@@ -39,8 +39,9 @@ function(sluice_add_component name)
 endfunction()
 
 # What a test under a sanitizer finds in its environment. ThreadSanitizer sees nothing of what
-# happens inside GNU's OpenMP and oneDNN, so it would take the barriers of the one (hence one thread)
-# and the shared cache of the other for races. So it needs no suppressions, which hide real ones.
+# happens inside GNU's OpenMP and oneDNN, so it would take the barriers of the one (hence one
+# thread) and the shared cache of the other for races. So it needs no suppressions, which hide real
+# ones.
 if(SLUICE_SANITIZE MATCHES "thread")
   set(SLUICE_TEST_ENVIRONMENT OMP_NUM_THREADS=1 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)

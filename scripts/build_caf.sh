@@ -103,7 +103,8 @@ provide_source() {
 }
 
 build() {
-  local log=$work/build.log options=(-DCMAKE_BUILD_TYPE=Release
+  local log=$work/build.log
+  local options=(-DCMAKE_BUILD_TYPE=Release
     -DCMAKE_INSTALL_PREFIX="$work/installed" -DCMAKE_INSTALL_LIBDIR=lib
     -DBUILD_SHARED_LIBS="${SHARED:-OFF}" -DCMAKE_POSITION_INDEPENDENT_CODE=ON
     "-DCMAKE_INSTALL_RPATH=\$ORIGIN" -DCAF_ENABLE_EXAMPLES=OFF -DCAF_ENABLE_TESTING=OFF
@@ -137,8 +138,9 @@ main() {
   trap 'exit 130' INT TERM HUP
 
   if [ -n "${CAF_PREFIX:-}" ] && [ -z "$sanitize" ]; then
-    installed_caf "$(realpath -m "$CAF_PREFIX")" \
+    found=$(installed_caf "$(realpath -m "$CAF_PREFIX")") \
       || fail "CAF_PREFIX=$CAF_PREFIX holds no CAF of version 0.18.7 or later with core and io"
+    say "found $found"
     exit 0
   fi
   if [ -z "$sanitize" ] && found=$(installed_caf); then
