@@ -111,10 +111,7 @@ build() {
     -DCAF_ENABLE_TOOLS=OFF -DCAF_ENABLE_OPENSSL_MODULE=ON "-DCMAKE_CXX_FLAGS=-w ${CXXFLAGS:-}"
     -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=5) # a third of the time
   command -v ninja >/dev/null && options+=(-G Ninja)
-  if command -v ccache >/dev/null; then
-    options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-    export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1 # the folder's name is another one each time
-  fi
+  command -v ccache >/dev/null && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   [ -z "$sanitize" ] || options+=(-DCAF_SANITIZERS="$sanitize")
   say "building CAF${sanitize:+ with -fsanitize=$sanitize} into $prefix (minutes, once)"
   { cmake -S "$source" -B "$work/build" "${options[@]}" \
@@ -130,10 +127,13 @@ main() {
   cache=$(dirname "$prefix")
   mkdir -p "$cache"
   exec 9>"$prefix.lock"
-  flock 9 # two makes at once: the second waits, then finds the first one's work
+  # Two makes at once: the second waits, then finds the first one's work. The compilers inherit the
+  # lock, so those of a killed run are done before their folder goes.
+  flock -n 9 || { say "waiting for another run that builds into $prefix"; flock 9; }
   [ ! -f "$prefix/$config" ] || exit 0
-  rm -rf "$prefix".tmp.* # of a run that was killed
-  work=$(mktemp -d "$prefix.tmp.XXXXXX")
+  work=$prefix.tmp # the same each time, so that ccache knows the files again
+  rm -rf "$work"
+  mkdir "$work"
   trap 'rm -rf "$work"' EXIT
   trap 'exit 130' INT TERM HUP
 
