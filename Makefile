@@ -17,8 +17,9 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 TEST_JOBS ?= 1# tests that measure time must not disturb each other
 
-generator = $(if $(shell command -v ninja),-G Ninja)
-configure = cmake -S . $(generator) $(if $(CAF_PREFIX),-DCMAKE_PREFIX_PATH="$(abspath $(CAF_PREFIX))") $(CMAKE_ARGS)
+# By the environment, not by -G: a folder that was configured otherwise stays as it is.
+export CMAKE_GENERATOR ?= $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix Makefiles)
+configure = cmake -S . $(if $(CAF_PREFIX),-DCMAKE_PREFIX_PATH="$(abspath $(CAF_PREFIX))") $(CMAKE_ARGS)
 compile = cmake --build $(1) -j $(JOBS)
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(TEST_JOBS)
 
@@ -66,8 +67,10 @@ tsan: configure-tsan
 
 # The set that CI runs under both: the tests marked SANITIZED, nothing else is built.
 sanitized: configure-asan configure-tsan
+	@echo "--- AddressSanitizer and UBSan: the tests marked SANITIZED"
 	@$(call compile,build-asan) --target sanitized_tests
 	@$(call ctest,build-asan) -L sanitized
+	@echo "--- ThreadSanitizer: the tests marked SANITIZED"
 	@$(call compile,build-tsan) --target sanitized_tests
 	@$(call ctest,build-tsan) -L sanitized
 # ---------------------------------------------------------------------------------------------
