@@ -16,7 +16,7 @@ if(march)
 endif()
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
-    -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+    -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 
@@ -37,6 +37,18 @@ function(sluice_add_component name)
   target_link_libraries(sluice_${name} PUBLIC sluice_flags ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
   set_target_properties(sluice_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
+
+# What a test under a sanitizer finds in its environment. ThreadSanitizer sees nothing of what
+# happens inside GNU's OpenMP and oneDNN, so it would take the barriers of the one (hence one
+# thread) and the shared cache of the other for races. So it needs no suppressions, which hide real
+# ones.
+if(SLUICE_SANITIZE MATCHES "thread")
+  set(SLUICE_TEST_ENVIRONMENT OMP_NUM_THREADS=1 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+elseif(SLUICE_SANITIZE)
+  set(SLUICE_TEST_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1
+    UBSAN_OPTIONS=print_stacktrace=1)
+endif()
 
 # What CI builds and runs under the sanitizers: the tests marked SANITIZED.
 add_custom_target(sanitized_tests)
@@ -60,5 +72,5 @@ function(sluice_add_test name)
     add_dependencies(sanitized_tests ${name}_tests)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
-    SKIP_RETURN_CODE 77)
+    SKIP_RETURN_CODE 77 ENVIRONMENT "${SLUICE_TEST_ENVIRONMENT}")
 endfunction()

@@ -103,17 +103,15 @@ provide_source() {
 }
 
 build() {
-  local log=$work/build.log options=(-DCMAKE_BUILD_TYPE=Release
+  local log=$work/build.log
+  local options=(-DCMAKE_BUILD_TYPE=Release
     -DCMAKE_INSTALL_PREFIX="$work/installed" -DCMAKE_INSTALL_LIBDIR=lib
     -DBUILD_SHARED_LIBS="${SHARED:-OFF}" -DCMAKE_POSITION_INDEPENDENT_CODE=ON
     "-DCMAKE_INSTALL_RPATH=\$ORIGIN" -DCAF_ENABLE_EXAMPLES=OFF -DCAF_ENABLE_TESTING=OFF
     -DCAF_ENABLE_TOOLS=OFF -DCAF_ENABLE_OPENSSL_MODULE=ON "-DCMAKE_CXX_FLAGS=-w ${CXXFLAGS:-}"
     -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=5) # a third of the time
   command -v ninja >/dev/null && options+=(-G Ninja)
-  if command -v ccache >/dev/null; then
-    options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-    export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1 # the folder's name is another one each time
-  fi
+  command -v ccache >/dev/null && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   [ -z "$sanitize" ] || options+=(-DCAF_SANITIZERS="$sanitize")
   say "building CAF${sanitize:+ with -fsanitize=$sanitize} into $prefix (minutes, once)"
   { cmake -S "$source" -B "$work/build" "${options[@]}" \
@@ -129,16 +127,20 @@ main() {
   cache=$(dirname "$prefix")
   mkdir -p "$cache"
   exec 9>"$prefix.lock"
-  flock 9 # two makes at once: the second waits, then finds the first one's work
+  # Two makes at once: the second waits, then finds the first one's work. The compilers inherit the
+  # lock, so those of a killed run are done before their folder goes.
+  flock -n 9 || { say "waiting for another run that builds into $prefix"; flock 9; }
   [ ! -f "$prefix/$config" ] || exit 0
-  rm -rf "$prefix".tmp.* # of a run that was killed
-  work=$(mktemp -d "$prefix.tmp.XXXXXX")
+  work=$prefix.tmp # the same each time, so that ccache knows the files again
+  rm -rf "$work"
+  mkdir "$work"
   trap 'rm -rf "$work"' EXIT
   trap 'exit 130' INT TERM HUP
 
   if [ -n "${CAF_PREFIX:-}" ] && [ -z "$sanitize" ]; then
-    installed_caf "$(realpath -m "$CAF_PREFIX")" \
+    found=$(installed_caf "$(realpath -m "$CAF_PREFIX")") \
       || fail "CAF_PREFIX=$CAF_PREFIX holds no CAF of version 0.18.7 or later with core and io"
+    say "found $found"
     exit 0
   fi
   if [ -z "$sanitize" ] && found=$(installed_caf); then

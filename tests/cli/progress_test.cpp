@@ -5,6 +5,9 @@
 #include <string>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
@@ -96,6 +99,31 @@ TEST_CASE("on a terminal one line is drawn over, and the last state stays") {
   CHECK(out.written().find("step 24/300") != std::string::npos);
   shown.finish();
   CHECK(out.written().empty());
+}
+
+TEST_CASE("a window that is resized between two drawings is filled and never overrun") {
+  int ours = -1;
+  int terminal = -1;
+  ::winsize size{.ws_row = 24, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
+  REQUIRE(::openpty(&ours, &terminal, nullptr, nullptr, &size) == 0);
+  const auto columns_drawn = [&](std::int64_t step) {
+    progress shown{terminal, true, 1};
+    shown.update(state_at(step));
+    std::array<char, 1024> buffer;
+    const auto got = ::read(ours, buffer.data(), buffer.size());
+    const auto frame = std::string_view{"\r\x1b[K"}.size();
+    return static_cast<std::size_t>(got) - frame;
+  };
+  CHECK(columns_drawn(1) == 99);
+  size.ws_col = 40;
+  REQUIRE(::ioctl(terminal, TIOCSWINSZ, &size) == 0);
+  while (::poll(std::array{::pollfd{ours, POLLIN, 0}}.data(), 1, 0) > 0) { // the line's end
+    std::array<char, 1024> rest;
+    REQUIRE(::read(ours, rest.data(), rest.size()) > 0);
+  }
+  CHECK(columns_drawn(2) == 39);
+  ::close(ours);
+  ::close(terminal);
 }
 
 TEST_CASE("a reader that has gone does not stop a run") {
