@@ -9,6 +9,7 @@
 #include "cli/config_file.hpp"
 #include "cli/failure.hpp"
 #include "cli/generate_command.hpp"
+#include "cli/plan_command.hpp"
 #include "cli/train_command.hpp"
 #include "cli/version.hpp"
 
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   int exit_code = exit_code::success;
   add_train_command(app, exit_code);
   add_generate_command(app, exit_code);
+  add_plan_command(app, exit_code);
   add_config_file(app);
   try {
     app.parse(argc, argv);

@@ -23,7 +23,7 @@ constexpr double clip = 0.5; // Small enough to be active.
 
 std::vector<kernels::nn::module_ptr> small_gpt() {
   return kernels::nn::make_gpt({.vocabulary = vocabulary,
-                                .layers = 2,
+                                .layers = 3,
                                 .width = 12,
                                 .heads = 3,
                                 .length = length,
@@ -86,7 +86,7 @@ private:
   std::atomic<std::uint64_t> drawn_{0};
 };
 
-actors::pipeline_options options_for(const char* schedule, int stages, int micro_batches) {
+actors::pipeline_options options_for(std::string_view schedule, int stages, int micro_batches) {
   return {.plan = plan::make_plan(schedule, {.stages = stages, .micro_batches = micro_batches}),
           .layers = small_gpt,
           .optimizer = test_optimizer(),
@@ -123,6 +123,25 @@ TEST_CASE("GPipe and 1F1B give the bytes of the serial run for every stage and m
           options.recompute = recompute;
           check_equal(std::move(options), micro_batches);
         }
+}
+
+TEST_CASE("every synchronous schedule gives the bytes of the serial run") {
+  for (const auto& schedule : plan::all_schedules())
+    for (const int stages : {1, 2, 3})
+      for (const int micro_batches : {1, 2, 5}) {
+        CAPTURE(schedule.name);
+        CAPTURE(stages);
+        CAPTURE(micro_batches);
+        actors::pipeline_options options;
+        try {
+          options = options_for(schedule.name, stages, micro_batches);
+        } catch (const plan::plan_error&) {
+          continue; // This schedule has no such shape.
+        }
+        if (options.plan.asynchronous || options.plan.routes.size() > 1)
+          continue; // Exact in their own terms, see below.
+        check_equal(std::move(options), micro_batches);
+      }
 }
 
 TEST_CASE("random task times and a rendezvous transport change no byte, over 20 seeds") {

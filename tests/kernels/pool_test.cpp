@@ -144,7 +144,9 @@ TEST_CASE("what a task needs can be reserved for several in flight") {
   pool.begin_task();
   auto first = task();
   const auto demand = pool.end_task();
-  pool.reserve(demand, 3);
+  buffer_pool::task_demand several;
+  several.add(demand, 3);
+  pool.reserve(several);
   const auto reserved = memory->allocations;
   const auto second = task();
   const auto third = task();
