@@ -1,6 +1,7 @@
 #include "actors/parameter_set.hpp"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -24,6 +25,14 @@ constexpr std::int32_t ordinals_per_route = 8;
 
 std::int32_t ordinal_of(const hosted_chunk& chunk, const kernels::nn::parameter& of) {
   return chunk.route * ordinals_per_route + of.accumulator;
+}
+
+std::vector<std::int32_t> shared_parameter::other_ranks(std::int32_t rank) const {
+  std::set<std::int32_t> others;
+  for (const auto& holder : holders)
+    others.insert(holder.rank);
+  others.erase(rank);
+  return {others.begin(), others.end()};
 }
 
 parameter_set::parameter_set(std::int32_t rank, std::vector<shared_parameter> shared,

@@ -32,6 +32,9 @@ struct parameter_holder {
 struct shared_parameter {
   std::string name;
   std::vector<parameter_holder> holders; ///< by ordinal; the first one reports and checkpoints
+
+  /// The ranks that hold it, each once, without `rank`.
+  std::vector<std::int32_t> other_ranks(std::int32_t rank) const;
 };
 
 /// The order in which gradients of one name are added: by route, then as the model says.

@@ -225,11 +225,10 @@ void stage_state::exchange_twins() {
   phase_ = phase::exchanging;
   if (step_.purpose == kernels::nn::purpose::train)
     for (const auto& twin : work_.parameters().own_twins(work_.stream()))
-      for (const auto& other : config_->shared[static_cast<std::size_t>(twin.parameter)].holders)
-        if (other.rank != config_->rank)
-          endpoint_.send({epoch_, payload::twin, config_->rank, other.rank, twin.parameter,
-                          twin.ordinal},
-                         {twin.gradient});
+      for (const auto to :
+           config_->shared[static_cast<std::size_t>(twin.parameter)].other_ranks(config_->rank))
+        endpoint_.send({epoch_, payload::twin, config_->rank, to, twin.parameter, twin.ordinal},
+                       {twin.gradient});
   finish_exchange();
 }
 

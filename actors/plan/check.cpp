@@ -19,7 +19,7 @@ class sorter {
 public:
   explicit sorter(const plan& of)
     : of_{of}, feeds_{of}, ran_(of.chunks.size() * of.micro_batches), ranks_(of.ranks),
-      updates_(of.chunks.size()), sent_(of.chunks.size() * 2), queued_(of.ranks, true) {}
+      updates_(of.chunks.size()), owed_(of.chunks.size()), sent_(of.chunks.size() * 2), queued_(of.ranks, true) {}
 
   void run() {
     for (std::int32_t r = 0; r < of_.ranks; ++r)
@@ -122,6 +122,10 @@ private:
       ++mine.held;
     if (kind == weight || (kind == backward && !entry.split))
       --mine.held;
+    if (kind == backward && entry.split)
+      ++owed_[entry.chunk];
+    if (kind == weight)
+      --owed_[entry.chunk];
     if (kind == update)
       ++updates_[entry.chunk];
     if (kind == forward || kind == backward)
@@ -148,7 +152,7 @@ private:
     case forward:
       return forward_obstacle(rank, which);
     case backward:
-      return backward_obstacle(which);
+      return backward_obstacle(rank, which);
     case weight:
       if (!has_run(backward, which.chunk, which.micro_batch))
         return wait{which, {backward, which.chunk, which.micro_batch}, reason::input};
@@ -178,13 +182,15 @@ private:
     return slot_obstacle(which);
   }
 
-  std::optional<wait> backward_obstacle(const task& which) const {
+  std::optional<wait> backward_obstacle(std::int32_t rank, const task& which) const {
     const auto from = feeds_.targets(which.chunk);
     if (from.empty() && !has_run(forward, which.chunk, which.micro_batch))
       return wait{which, {forward, which.chunk, which.micro_batch}, reason::input};
     for (const auto chunk : from)
       if (!has_run(backward, chunk, which.micro_batch))
         return wait{which, {backward, chunk, which.micro_batch}, reason::input};
+    if (!lane(rank, backward)[ranks_[rank].of(backward)].split && owed_[which.chunk] > 0)
+      return wait{which, next_of(rank, weight, which.chunk), reason::sum};
     return slot_obstacle(which);
   }
 
@@ -244,6 +250,7 @@ private:
   std::vector<std::uint8_t> ran_; // a bit for each kind, by chunk and micro-batch
   std::vector<counts> ranks_;
   std::vector<std::int32_t> updates_; // done, by chunk
+  std::vector<std::int32_t> owed_;    // split backwards whose W has not run, by chunk
   std::vector<std::int32_t> sent_;    // by chunk: F, then B
   std::vector<std::int32_t> queue_;
   std::vector<bool> queued_;
@@ -262,6 +269,8 @@ const char* words(reason why) {
     return "comes in the order of its rank after";
   case reason::weights:
     return "waits for the weights or gradients made by";
+  case reason::sum:
+    return "adds to the same gradient after";
   case reason::receive_slot:
     break;
   }

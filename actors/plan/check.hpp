@@ -16,6 +16,7 @@ enum class reason : std::uint8_t {
   credit,       ///< frees the activation that it needs
   order,        ///< before it in the merged order of a rank without stand-in, or in the fixed order
   weights,      ///< F: the update that makes its version; U: a gradient that it applies
+  sum,          ///< adds to the same gradient before it, so that the order of the sum is fixed
   receive_slot, ///< takes the output that holds the slot for its own
 };
 

@@ -13,6 +13,7 @@ ledger::ledger(const plan& of, const topology& feeds, std::int32_t rank)
     if (of.chunks[c].rank == rank)
       chunks_.push_back(static_cast<std::int32_t>(c));
   updates_.resize(chunks_.size());
+  owed_.resize(chunks_.size());
   states_.resize(chunks_.size() * of.micro_batches);
   reset();
 }
@@ -21,6 +22,7 @@ void ledger::reset(outside from_trainer) {
   now_ = {};
   peak_ = 0;
   std::fill(updates_.begin(), updates_.end(), 0);
+  std::fill(owed_.begin(), owed_.end(), 0);
   for (auto& edge : edges_)
     edge.in_flight = 0;
   for (const auto chunk : chunks_) {
@@ -114,7 +116,10 @@ void ledger::look_at_heads() {
   now_.forward_here = f && at(f->chunk, f->micro_batch).forward_missing == 0
                       && updates_[of_->chunks[f->chunk].local] >= f->version
                       && slots_free({forward, f->chunk, f->micro_batch});
+  // A whole backward adds its weight gradient at once: after those that were put off, so that a
+  // chunk's gradients are summed in lane order whatever the timing.
   now_.backward_here = b && at(b->chunk, b->micro_batch).backward_missing == 0
+                       && (b->split || owed_[of_->chunks[b->chunk].local] == 0)
                        && slots_free({backward, b->chunk, b->micro_batch});
   now_.weight_here = w && at(w->chunk, w->micro_batch).gradient_done;
   now_.update_here = u && at(u->chunk, u->micro_batch).summed;
@@ -183,9 +188,11 @@ void ledger::start(const task& which) {
     peak_ = std::max(peak_, ++now_.activations_held);
     break;
   case task_kind::backward:
+    owed_[of_->chunks[which.chunk].local] += entry->split ? 1 : 0;
     ++now_.backwards_started;
     break;
   case task_kind::weight:
+    --owed_[of_->chunks[which.chunk].local];
     ++now_.weights_started;
     break;
   case task_kind::update:

@@ -81,6 +81,7 @@ private:
   std::int32_t rank_;
   std::vector<std::int32_t> chunks_;  // on this rank
   std::vector<std::int32_t> updates_; // done, by local chunk
+  std::vector<std::int32_t> owed_;    // split backwards whose W has not started, by local chunk
   std::vector<state> states_;         // by local chunk and micro-batch
   struct edge {
     task_kind kind;

@@ -72,32 +72,61 @@ serial_run::serial_run(options of)
   }
 }
 
+void serial_run::zero_gradients() {
+  for (auto& each : model_->parameters())
+    std::ranges::fill(each.gradient.bytes_span(), std::byte{0});
+}
+
+double serial_run::run(const actors::batch_part& part, const kernels::nn::micro_batch& which) {
+  auto saved = model_->make_activation();
+  kernels::tensor_list inputs = part.inputs;
+  inputs.insert(inputs.end(), part.targets.begin(), part.targets.end());
+  const auto loss
+    = model_->forward(stream_, which, std::move(inputs), saved).at(0).span<double>()[0];
+  model_->backward_input(stream_, which, {}, saved);
+  model_->backward_weight(stream_, which, saved);
+  return loss;
+}
+
 serial_run::result serial_run::step(const actors::batch& data) {
   std::int64_t valid = 0;
   for (const auto& part : data)
     valid += part.valid_targets;
-  for (auto& each : model_->parameters())
-    std::ranges::fill(each.gradient.bytes_span(), std::byte{0});
-
-  kernels::nn::micro_batch which{.seed = options_.seed,
-                                 .step = step_,
-                                 .loss_scale = valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0};
-  double losses = 0;
-  for (const auto& part : data) {
-    auto saved = model_->make_activation();
-    kernels::tensor_list inputs = part.inputs;
-    inputs.insert(inputs.end(), part.targets.begin(), part.targets.end());
-    losses += model_->forward(stream_, which, std::move(inputs), saved).at(0).span<double>()[0];
-    model_->backward_input(stream_, which, {}, saved);
-    model_->backward_weight(stream_, which, saved);
-    which.first_sample += part.samples;
+  const auto& route_of = options_.route_of;
+  const auto routes = route_of.empty() ? 1 : *std::ranges::max_element(route_of) + 1;
+  std::vector<double> losses(data.size());
+  for (auto& [name, held] : parameters_)
+    held.parts.clear();
+  for (std::int32_t route = 0; route < routes; ++route) {
+    zero_gradients();
+    kernels::nn::micro_batch which{
+      .seed = options_.seed,
+      .step = step_,
+      .loss_scale = valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0};
+    for (std::size_t m = 0; m < data.size(); ++m) {
+      if (route_of.empty() || route_of[m] == route)
+        losses[m] = run(data[m], which);
+      which.first_sample += data[m].samples;
+    }
+    for (auto& [name, held] : parameters_)
+      for (auto* of : {held.lead, held.twin})
+        if (of != nullptr) {
+          auto& copy = held.parts.emplace_back(
+            stream_.allocate(of->gradient.type(), of->gradient.shape()));
+          std::ranges::copy(std::as_const(of->gradient).bytes_span(), copy.bytes_span().begin());
+        }
   }
 
-  result done{.loss = valid > 0 ? losses / static_cast<double>(valid) : 0.0};
+  double sum = 0;
+  for (const auto loss : losses)
+    sum += loss;
+  result done{.loss = valid > 0 ? sum / static_cast<double>(valid) : 0.0};
   double squares = 0;
   for (auto& [name, held] : parameters_) {
-    if (held.twin != nullptr)
-      kernels::ops::add_into(stream_, held.lead->gradient, held.twin->gradient);
+    for (std::size_t i = 1; i < held.parts.size(); ++i)
+      kernels::ops::add_into(stream_, held.parts.front(), held.parts[i]);
+    std::ranges::copy(std::as_const(held.parts.front()).bytes_span(),
+                      held.lead->gradient.bytes_span().begin());
     squares += kernels::ops::sum_of_squares(stream_, held.lead->gradient);
   }
   done.gradient_norm = std::sqrt(squares);

@@ -25,6 +25,8 @@ keeping_gradients(std::shared_ptr<const kernels::nn::optimizer> inner);
 
 /// What every pipeline must equal bit for bit: the micro-batches one after another through the
 /// whole model on one device, by a plain loop. No actors, plans or channels.
+///
+/// With several routes (DualPipe), the micro-batches of each are summed apart, then added.
 class serial_run {
 public:
   struct options {
@@ -33,6 +35,7 @@ public:
     std::uint64_t seed = 1;
     double clip = 0;
     double learning_rate = 1e-3;
+    std::vector<std::int32_t> route_of = {}; ///< by micro-batch; empty: one route
   };
 
   explicit serial_run(options of);
@@ -46,10 +49,15 @@ public:
   byte_map bytes() const;
 
 private:
+  /// Runs one micro-batch whole; returns its sum of losses.
+  double run(const actors::batch_part& part, const kernels::nn::micro_batch& which);
+  void zero_gradients();
+
   struct held {
     kernels::nn::parameter* lead = nullptr;
     kernels::nn::parameter* twin = nullptr; ///< tied: its gradient is added to the lead's
     std::vector<kernels::tensor> state;
+    std::vector<kernels::tensor> parts; ///< gradients in the order in which they are added
   };
 
   options options_;
