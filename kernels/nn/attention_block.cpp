@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/nn/norm_part.hpp"
+#include "kernels/nn/layer_norm.hpp"
+#include "kernels/ops/add.hpp"
 #include "kernels/ops/attention.hpp"
 #include "kernels/ops/layer_norm.hpp"
 #include "kernels/ops/linear.hpp"

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "kernels/nn/norm_part.hpp"
+#include "kernels/nn/layer_norm.hpp"
 #include "kernels/ops/cross_entropy.hpp"
 #include "kernels/ops/layer_norm.hpp"
 #include "kernels/ops/linear.hpp"

@@ -1,6 +1,7 @@
 #include "kernels/nn/mlp_block.hpp"
 
-#include "kernels/nn/norm_part.hpp"
+#include "kernels/nn/layer_norm.hpp"
+#include "kernels/ops/add.hpp"
 #include "kernels/ops/gelu.hpp"
 #include "kernels/ops/layer_norm.hpp"
 #include "kernels/ops/linear.hpp"

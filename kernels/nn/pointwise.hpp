@@ -11,7 +11,4 @@ module_ptr make_gelu(std::string name, dtype type = dtype::float32);
 /// Errors: std::invalid_argument for a probability outside [0, 1).
 module_ptr make_dropout(std::string name, double probability, dtype type = dtype::float32);
 
-/// Layer norm over the last dimension. Parameters: NAME.weight and NAME.bias [width].
-module_ptr make_layer_norm(std::string name, std::int64_t width, dtype type = dtype::float32);
-
 } // namespace sluice::kernels::nn

@@ -3,6 +3,7 @@
 #include "kernels/nn/attention_block.hpp"
 #include "kernels/nn/gpt.hpp"
 #include "kernels/nn/head.hpp"
+#include "kernels/nn/layer_norm.hpp"
 #include "kernels/nn/linear.hpp"
 #include "kernels/nn/mlp.hpp"
 #include "kernels/nn/mlp_block.hpp"
