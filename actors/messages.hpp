@@ -89,7 +89,7 @@ struct gradient_square {
 
 /// Memory of a stage, from its buffer pool.
 struct stage_memory {
-  std::int32_t peak_activations = 0;     ///< micro-batches held at once, over its chunks
+  std::int32_t peak_activations = 0; ///< micro-batches held at once, over its chunks
   std::uint64_t peak_activation_bytes = 0;
   std::uint64_t peak_transfer_bytes = 0; ///< receive slots and unsent outputs
   std::uint64_t peak_bytes = 0;          ///< everything, parameters included
@@ -100,9 +100,9 @@ struct stage_memory {
 struct stage_done {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
-  std::vector<micro_batch_loss> losses = {};  ///< empty on a stage without a loss
-  std::vector<gradient_square> squares = {};  ///< a shared parameter's once, at its first holder
-  std::vector<executed_task> tasks = {};      ///< in the order of their start
+  std::vector<micro_batch_loss> losses = {}; ///< empty on a stage without a loss
+  std::vector<gradient_square> squares = {}; ///< a shared parameter's once, at its first holder
+  std::vector<executed_task> tasks = {};     ///< in the order of their start
   stage_memory memory = {};
 };
 
@@ -158,7 +158,8 @@ struct state_names {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
   std::vector<std::string> parameters = {};
-  std::vector<std::string> optimizer_slots = {}; ///< state tensors that follow each parameter's value
+  std::vector<std::string> optimizer_slots =
+    {}; ///< state tensors that follow each parameter's value
 };
 
 /// Trainer to stage: the named parameters' values and states arrive in this order; install them.

@@ -78,8 +78,8 @@ bool inspect(Inspector& f, payload& x) {
 template <class Inspector>
 bool inspect(Inspector& f, transfer& x) {
   return f.object(x).fields(f.field("epoch", x.epoch), f.field("payload", x.payload),
-                            f.field("from", x.from), f.field("to", x.to),
-                            f.field("chunk", x.chunk), f.field("micro_batch", x.micro_batch));
+                            f.field("from", x.from), f.field("to", x.to), f.field("chunk", x.chunk),
+                            f.field("micro_batch", x.micro_batch));
 }
 
 } // namespace sluice::net
@@ -98,11 +98,10 @@ bool inspect(Inspector& f, stage_ready& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, begin_step& x) {
-  return f.object(x).fields(f.field("epoch", x.epoch), f.field("step", x.step),
-                            f.field("purpose", x.purpose),
-                            f.field("micro_batches", x.micro_batches),
-                            f.field("loss_scale", x.loss_scale),
-                            f.field("first_samples", x.first_samples));
+  return f.object(x).fields(
+    f.field("epoch", x.epoch), f.field("step", x.step), f.field("purpose", x.purpose),
+    f.field("micro_batches", x.micro_batches), f.field("loss_scale", x.loss_scale),
+    f.field("first_samples", x.first_samples));
 }
 
 template <class Inspector>
@@ -188,8 +187,7 @@ bool inspect(Inspector& f, describe& x) {
 template <class Inspector>
 bool inspect(Inspector& f, description& x) {
   return f.object(x).fields(f.field("epoch", x.epoch), f.field("rank", x.rank),
-                            f.field("tasks_done", x.tasks_done),
-                            f.field("waits_for", x.waits_for));
+                            f.field("tasks_done", x.tasks_done), f.field("waits_for", x.waits_for));
 }
 
 template <class Inspector>

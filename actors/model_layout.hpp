@@ -14,9 +14,9 @@ namespace sluice::actors {
 
 /// A model cut into the chunks of a plan, before any stage exists.
 struct model_layout {
-  std::vector<std::vector<hosted_chunk>> chunks;    ///< by rank
-  std::vector<shared_parameter> shared;             ///< with more than one holder
-  std::vector<std::vector<std::string>> names;      ///< parameters by rank, each once
+  std::vector<std::vector<hosted_chunk>> chunks;     ///< by rank
+  std::vector<shared_parameter> shared;              ///< with more than one holder
+  std::vector<std::vector<std::string>> names;       ///< parameters by rank, each once
   std::vector<std::vector<std::string>> part_layers; ///< names of the layers of each part
 };
 

@@ -37,7 +37,9 @@ std::vector<std::int32_t> shared_parameter::other_ranks(std::int32_t rank) const
 
 parameter_set::parameter_set(std::int32_t rank, std::vector<shared_parameter> shared,
                              std::shared_ptr<const kernels::nn::optimizer> update)
-  : rank_(rank), shared_(std::move(shared)), optimizer_(std::move(update)) {}
+  : rank_(rank),
+    shared_(std::move(shared)),
+    optimizer_(std::move(update)) {}
 
 void parameter_set::add(const hosted_chunk& chunk) {
   for (auto& of : chunk.module->parameters()) {

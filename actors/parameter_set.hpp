@@ -89,8 +89,8 @@ private:
   struct entry {
     std::string name;
     std::vector<std::pair<std::int32_t, kernels::nn::parameter*>> accumulators; ///< by ordinal
-    std::int32_t shared = -1; ///< index into the shared parameters, or -1
-    bool owner = true;        ///< this rank is the first holder
+    std::int32_t shared = -1;                ///< index into the shared parameters, or -1
+    bool owner = true;                       ///< this rank is the first holder
     std::vector<kernels::tensor> state = {}; ///< of the optimizer
 
     kernels::nn::parameter& lead() const { return *accumulators.front().second; }

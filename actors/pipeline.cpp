@@ -81,15 +81,16 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
   const auto verdict = plan::check(options.plan);
   if (!verdict.live)
     throw std::invalid_argument("the plan cannot run: " + verdict.text);
-  auto layout = lay_out({options.plan, options.layers, options.cut, options.layer_costs,
-                         options.recompute});
+  auto layout =
+    lay_out({options.plan, options.layers, options.cut, options.layer_costs, options.recompute});
   impl_->parts = std::move(layout.part_layers);
   impl_->system = options.system;
   if (impl_->system == nullptr) {
     impl_->owned = std::make_unique<own_system>();
     impl_->system = &impl_->owned->system;
   }
-  impl_->network = options.network ? options.network : net::make_local_network(options.plan.ranks + 1);
+  impl_->network =
+    options.network ? options.network : net::make_local_network(options.plan.ranks + 1);
   if (!options.optimizer)
     options.optimizer = kernels::nn::make_adamw({});
 
@@ -101,8 +102,7 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
     stage->network = impl_->network;
     stage->shared = layout.shared;
     stage->work = std::make_unique<rank_work>(
-      rank,
-      kernels::stream(kernels::make_cpu_device(), options.threads, options.memory_bytes),
+      rank, kernels::stream(kernels::make_cpu_device(), options.threads, options.memory_bytes),
       std::move(layout.chunks[static_cast<std::size_t>(rank)]),
       parameter_set(rank, layout.shared, options.optimizer));
     if (options.extra_time)
@@ -118,8 +118,8 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
   trainer->seed = options.seed;
   trainer->clip = options.clip;
   trainer->deadline = options.deadline;
-  trainer->learning_rate = options.learning_rate ? std::move(options.learning_rate)
-                                                 : [](std::uint64_t) { return 1e-3; };
+  trainer->learning_rate =
+    options.learning_rate ? std::move(options.learning_rate) : [](std::uint64_t) { return 1e-3; };
   impl_->trainer = spawn_trainer(*impl_->system, std::move(trainer));
 }
 

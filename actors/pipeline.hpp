@@ -3,7 +3,8 @@
 /// What embedders include: a model's layers and a plan in, a running pipeline of stage actors out.
 ///
 ///     sluice::actors::pipeline line({.plan = sluice::plan::make_plan("1f1b", {.stages = 4,
-///                                                                             .micro_batches = 8}),
+///                                                                             .micro_batches =
+///                                                                             8}),
 ///                                    .layers = [] { return sluice::kernels::nn::make_gpt({}); }});
 ///     auto report = line.train(batch);   // report.loss, report.gradient_norm, report.bubble ...
 
@@ -49,10 +50,10 @@ struct pipeline_options {
 
   std::shared_ptr<const kernels::nn::optimizer> optimizer = {}; ///< default: AdamW
   std::function<double(std::uint64_t)> learning_rate = {};      ///< by step; default: 1e-3
-  double clip = 0;            ///< global gradient norm; 0: no clipping
+  double clip = 0; ///< global gradient norm; 0: no clipping
   std::uint64_t seed = 1;
-  int threads = 1;            ///< of each stage's matrix products
-  std::size_t memory_bytes = 0; ///< limit of each stage; 0: none
+  int threads = 1;                            ///< of each stage's matrix products
+  std::size_t memory_bytes = 0;               ///< limit of each stage; 0: none
   std::chrono::milliseconds deadline{60'000}; ///< without progress, a step is given up
 
   /// The ranks' channels. Default: hand-off within this process.

@@ -36,18 +36,20 @@ struct rank_work::chunk_state {
   }
 
   in_flight& of(std::int32_t micro_batch) {
-    const auto found
-      = std::ranges::find(slots, micro_batch, [](const auto& slot) { return slot->micro_batch; });
+    const auto found =
+      std::ranges::find(slots, micro_batch, [](const auto& slot) { return slot->micro_batch; });
     if (found == slots.end())
-      throw std::logic_error(fmt::format("chunk {} holds no activation of micro-batch {}",
-                                         hosted.chunk, micro_batch));
+      throw std::logic_error(
+        fmt::format("chunk {} holds no activation of micro-batch {}", hosted.chunk, micro_batch));
     return **found;
   }
 };
 
 rank_work::rank_work(std::int32_t rank, kernels::stream on, std::vector<hosted_chunk> chunks,
                      parameter_set parameters)
-  : rank_(rank), stream_(std::move(on)), parameters_(std::move(parameters)) {
+  : rank_(rank),
+    stream_(std::move(on)),
+    parameters_(std::move(parameters)) {
   for (auto& each : chunks) {
     chunks_.push_back(std::make_unique<chunk_state>());
     chunks_.back()->hosted = std::move(each);
@@ -81,8 +83,8 @@ void rank_work::begin(const begin_step& step, const plan::plan& of, std::uint64_
 }
 
 rank_work::chunk_state& rank_work::chunk(std::int32_t id) {
-  const auto found
-    = std::ranges::find(chunks_, id, [](const auto& each) { return each->hosted.chunk; });
+  const auto found =
+    std::ranges::find(chunks_, id, [](const auto& each) { return each->hosted.chunk; });
   if (found == chunks_.end())
     throw std::logic_error(fmt::format("rank {} does not host chunk {}", rank_, id));
   return **found;
@@ -128,8 +130,8 @@ tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs
   peak_held_ = std::max(peak_held_, ++held_);
   tensor_list outputs;
   noting_demand(of, task_kind::forward, [&] {
-    outputs = of.hosted.module->forward(stream_, context(which.micro_batch), std::move(inputs),
-                                        slot.saved);
+    outputs =
+      of.hosted.module->forward(stream_, context(which.micro_batch), std::move(inputs), slot.saved);
   });
   charge_as_activation(slot.saved);
   const bool last = plan_->route(which.micro_batch).back() == which.chunk;

@@ -11,9 +11,9 @@ namespace sluice::actors {
 /// One stage's part in a step.
 struct stage_report {
   std::int32_t rank = 0;
-  double busy_seconds = 0;  ///< in tasks
-  double bubble = 0;        ///< 1 - busy / span
-  double idle_seconds = 0;  ///< between its first and its last task: the schedule's cost
+  double busy_seconds = 0;         ///< in tasks
+  double bubble = 0;               ///< 1 - busy / span
+  double idle_seconds = 0;         ///< between its first and its last task: the schedule's cost
   std::optional<double> loss = {}; ///< the sum of its losses; none on a stage without a loss
   stage_memory memory = {};
 };
@@ -21,15 +21,15 @@ struct stage_report {
 /// What a training step (or an evaluation) did.
 struct step_report {
   std::uint64_t step = 0;
-  double loss = 0;                  ///< mean over the valid targets of the whole batch
+  double loss = 0; ///< mean over the valid targets of the whole batch
   std::int64_t valid_targets = 0;
-  double gradient_norm = 0;         ///< before clipping
-  double gradient_scale = 1;        ///< what clipping multiplied the gradients by
+  double gradient_norm = 0;  ///< before clipping
+  double gradient_scale = 1; ///< what clipping multiplied the gradients by
   double learning_rate = 0;
-  bool skipped = false;             ///< a gradient was not finite: no stage changed a weight
-  double seconds = 0;               ///< from the request to the report
-  double span_seconds = 0;          ///< from the first start of a task to the last end
-  double bubble = 0;                ///< 1 - work / (stages x span)
+  bool skipped = false;    ///< a gradient was not finite: no stage changed a weight
+  double seconds = 0;      ///< from the request to the report
+  double span_seconds = 0; ///< from the first start of a task to the last end
+  double bubble = 0;       ///< 1 - work / (stages x span)
   std::vector<stage_report> stages = {};
   std::vector<std::vector<executed_task>> tasks = {}; ///< by rank, in the order of their start
 };

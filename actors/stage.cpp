@@ -12,7 +12,9 @@ using net::payload;
 using plan::task_kind;
 
 stage_state::run::run(plan::plan of, std::int32_t rank)
-  : plan(std::move(of)), links(plan), book(plan, links, rank) {}
+  : plan(std::move(of)),
+    links(plan),
+    book(plan, links, rank) {}
 
 stage_state::stage_state(caf::event_based_actor* self, std::shared_ptr<stage_config> config)
   : self_(self),
@@ -132,8 +134,7 @@ void stage_state::note(const net::transfer& what) {
   if (what.payload == payload::twin || what.payload == payload::state)
     loose_.push_back(what);
   else
-    run_->book.arrived(what.payload == payload::gradient ? task_kind::backward
-                                                         : task_kind::forward,
+    run_->book.arrived(what.payload == payload::gradient ? task_kind::backward : task_kind::forward,
                        what.chunk, what.micro_batch);
 }
 
@@ -169,13 +170,17 @@ kernels::tensor_list stage_state::compute(const plan::task& task) {
   const auto sources = run_->links.sources(task.chunk);
   const auto targets = run_->links.targets(task.chunk);
   switch (task.kind) {
-    case task_kind::forward: break;
-    case task_kind::backward:
-      return work_.backward(entry, targets.empty()
-                                      ? kernels::tensor_list{}
-                                      : take(payload::gradient, rank_of_chunk(targets.front())));
-    case task_kind::weight: work_.weight(entry); return {};
-    case task_kind::update: throw std::logic_error("updates within a step are not built yet");
+  case task_kind::forward:
+    break;
+  case task_kind::backward:
+    return work_.backward(entry, targets.empty()
+                                   ? kernels::tensor_list{}
+                                   : take(payload::gradient, rank_of_chunk(targets.front())));
+  case task_kind::weight:
+    work_.weight(entry);
+    return {};
+  case task_kind::update:
+    throw std::logic_error("updates within a step are not built yet");
   }
   auto inputs = sources.empty() ? take(payload::input, trainer_rank())
                                 : take(payload::activation, rank_of_chunk(sources.front()));
@@ -240,7 +245,7 @@ void stage_state::finish_exchange() {
       return;
     for (const auto& what : loose_)
       work_.parameters().install(installing_.at(static_cast<std::size_t>(what.chunk)),
-                    endpoint_.take(what, pool));
+                                 endpoint_.take(what, pool));
     phase_ = phase::idle;
     compat::tell(self_, trainer_, state_installed{epoch_, config_->rank});
     return;
@@ -289,9 +294,9 @@ void stage_state::on_send_state(const send_state& message) {
   epoch_ = message.epoch;
   const auto names = work_.parameters().owned_names();
   for (std::size_t i = 0; i < names.size(); ++i)
-    endpoint_.send({epoch_, payload::state, config_->rank, trainer_rank(),
-                    static_cast<std::int32_t>(i), 0},
-                   work_.parameters().state_of(names[i]));
+    endpoint_.send(
+      {epoch_, payload::state, config_->rank, trainer_rank(), static_cast<std::int32_t>(i), 0},
+      work_.parameters().state_of(names[i]));
   compat::tell(self_, trainer_,
                state_names{epoch_, config_->rank, names, work_.parameters().optimizer_slots()});
 }

@@ -108,8 +108,8 @@ private:
   std::optional<executed_task> busy_; ///< the task on the device
   kernels::tensor_list results_;      ///< of that task, until it is done
   std::vector<executed_task> tasks_;
-  std::vector<net::transfer> early_;  ///< arrivals of a step whose begin is still under way
-  std::vector<net::transfer> loose_;  ///< arrivals outside the plan: twins and states
+  std::vector<net::transfer> early_; ///< arrivals of a step whose begin is still under way
+  std::vector<net::transfer> loose_; ///< arrivals outside the plan: twins and states
   std::vector<std::string> installing_;
 };
 

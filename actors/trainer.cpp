@@ -33,9 +33,10 @@ caf::behavior trainer_state::make_behavior() {
     watcher_.watch(self_, config_->stages[rank], [this, rank](const caf::error& reason) {
       stage_lost(static_cast<std::int32_t>(rank), reason);
     });
-  queue_.push_back({"set-up", {}, [this] {
-                      to_all(set_up{epoch_, config_->seed}, [this] { finish(caf::make_message()); });
-                    }});
+  queue_.push_back(
+    {"set-up", {}, [this] {
+       to_all(set_up{epoch_, config_->seed}, [this] { finish(caf::make_message()); });
+     }});
   next_request();
   const auto run = [this](purpose why) {
     return [this, why](const auto& request) { run_batch(why, request.data); };
@@ -265,7 +266,8 @@ void trainer_state::run_batch(purpose why, const std::shared_ptr<const batch>& d
     // Applied once, in the backward of the loss; a batch without a valid target has gradient 0.
     begin.loss_scale = valid_targets_ > 0 ? 1.0 / static_cast<double>(valid_targets_) : 0.0;
     report_ = step_report{.step = step_, .valid_targets = valid_targets_};
-    to_all(begin, [this] { purpose_ == purpose::predict ? finish_prediction() : finish_training(); });
+    to_all(begin,
+           [this] { purpose_ == purpose::predict ? finish_prediction() : finish_training(); });
     if (why == purpose::predict)
       outputs_expected_ = data->size();
     feed(*data);
@@ -282,8 +284,8 @@ void trainer_state::check(const batch& data, purpose why) const {
     throw std::invalid_argument("a batch without micro-batches");
   for (std::size_t i = 0; i < data.size(); ++i)
     if (data[i].inputs.empty() || (why != purpose::predict && data[i].targets.empty()))
-      throw std::invalid_argument(fmt::format("micro-batch {} has no {}", i,
-                                              data[i].inputs.empty() ? "inputs" : "targets"));
+      throw std::invalid_argument(
+        fmt::format("micro-batch {} has no {}", i, data[i].inputs.empty() ? "inputs" : "targets"));
 }
 
 /// Sends inputs to the first chunks and targets to the last.
@@ -291,8 +293,8 @@ void trainer_state::feed(const batch& data) {
   const auto& training = config_->training;
   const auto micro_batches = static_cast<std::int32_t>(data.size());
   const auto routes = purpose_ == purpose::train
-                        ? training.route_of
-                        : plan::forward_only(training, micro_batches).route_of;
+                      ? training.route_of
+                      : plan::forward_only(training, micro_batches).route_of;
   for (std::size_t m = 0; m < data.size(); ++m) {
     const auto& route = training.routes[static_cast<std::size_t>(routes[m])];
     const auto send = [&](payload kind, std::int32_t chunk, const kernels::tensor_list& what) {

@@ -65,9 +65,9 @@ struct install_state {
 /// What a trainer actor is made of.
 struct trainer_config {
   plan::plan training;
-  std::vector<caf::actor> stages;                     ///< by rank
-  std::vector<std::vector<std::string>> names;        ///< parameters that each rank holds
-  std::shared_ptr<net::network> network;              ///< the trainer is the rank after the last
+  std::vector<caf::actor> stages;              ///< by rank
+  std::vector<std::vector<std::string>> names; ///< parameters that each rank holds
+  std::shared_ptr<net::network> network;       ///< the trainer is the rank after the last
   std::uint64_t seed = 0;
   double clip = 0;                                    ///< global norm; 0: no clipping
   std::function<double(std::uint64_t)> learning_rate; ///< by step
@@ -90,15 +90,15 @@ private:
 
   /// A request under way: how it goes on once all ranks have answered.
   struct operation {
-    std::string name;                  ///< "step 12", as errors say it
+    std::string name; ///< "step 12", as errors say it
     caf::response_promise promise;
     std::uint64_t epoch = 0;
-    std::vector<bool> waiting;         ///< by rank, for an answer
+    std::vector<bool> waiting; ///< by rank, for an answer
     std::size_t waiting_count = 0;
     std::function<void()> all_answered;
-    std::string failure;               ///< why it is being aborted; empty: it is not
+    std::string failure; ///< why it is being aborted; empty: it is not
     clock::time_point started;
-    clock::time_point progressed;      ///< when a stage last got on
+    clock::time_point progressed; ///< when a stage last got on
     std::vector<std::int64_t> tasks_done;
     std::vector<std::string> described; ///< by rank; empty: has not answered
   };
@@ -133,7 +133,7 @@ private:
   kernels::buffer_pool pool_;
   compat::watcher watcher_;
   std::vector<bool> lost_; ///< by rank: the stage actor has ended
-  std::string broken_; ///< why no request can be served any more; empty: they can
+  std::string broken_;     ///< why no request can be served any more; empty: they can
 
   struct queued {
     std::string name;
@@ -149,8 +149,8 @@ private:
   kernels::nn::purpose purpose_ = kernels::nn::purpose::train;
   std::int64_t valid_targets_ = 0;
   step_report report_;
-  std::vector<stage_done> done_;           ///< by rank
-  std::vector<net::transfer> outputs_;     ///< arrived and not taken
+  std::vector<stage_done> done_;       ///< by rank
+  std::vector<net::transfer> outputs_; ///< arrived and not taken
   std::size_t outputs_expected_ = 0;
   std::vector<state_names> states_;
 };

@@ -32,6 +32,8 @@ const char* name(plan::reason why) {
     return "order";
   case plan::reason::weights:
     return "weights";
+  case plan::reason::sum:
+    return "sum";
   case plan::reason::receive_slot:
     break;
   }

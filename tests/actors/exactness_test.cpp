@@ -57,15 +57,12 @@ const reference& reference_for(const std::vector<std::int32_t>& route_of) {
   auto [found, fresh] = made.try_emplace(route_of);
   if (!fresh)
     return found->second;
-  tests::serial_run serial({.layers = small_gpt(),
-                            .optimizer = test_optimizer(),
-                            .clip = clip,
-                            .route_of = route_of});
+  tests::serial_run serial(
+    {.layers = small_gpt(), .optimizer = test_optimizer(), .clip = clip, .route_of = route_of});
   tests::token_batches batches(vocabulary, length, 0.3);
   for (int step = 0; step < steps; ++step) {
-    const auto done
-      = serial.step(batches.make(static_cast<std::uint64_t>(step) + 1,
-                                 samples_of(static_cast<int>(route_of.size()))));
+    const auto done = serial.step(batches.make(static_cast<std::uint64_t>(step) + 1,
+                                               samples_of(static_cast<int>(route_of.size()))));
     found->second.losses.push_back(done.loss);
     found->second.norms.push_back(done.gradient_norm);
   }
@@ -76,8 +73,7 @@ const reference& reference_for(const std::vector<std::int32_t>& route_of) {
 /// Delays drawn for each task or transfer from a seed; thread-safe, unlike a shared generator.
 class random_delays {
 public:
-  random_delays(std::uint64_t seed, std::chrono::microseconds most)
-    : seed_(seed), most_(most) {}
+  random_delays(std::uint64_t seed, std::chrono::microseconds most) : seed_(seed), most_(most) {}
 
   std::chrono::microseconds next() {
     std::mt19937_64 random(seed_ + drawn_.fetch_add(1));
@@ -104,8 +100,8 @@ void check_equal(actors::pipeline_options options, int micro_batches) {
   actors::pipeline line(std::move(options));
   tests::token_batches batches(vocabulary, length, 0.3);
   for (int step = 0; step < steps; ++step) {
-    const auto report = line.train(
-      batches.make(static_cast<std::uint64_t>(step) + 1, samples_of(micro_batches)));
+    const auto report =
+      line.train(batches.make(static_cast<std::uint64_t>(step) + 1, samples_of(micro_batches)));
     REQUIRE(report.loss == expected.losses[static_cast<std::size_t>(step)]);
     REQUIRE(report.gradient_norm == expected.norms[static_cast<std::size_t>(step)]);
     REQUIRE(report.gradient_scale < 1.0);
@@ -130,7 +126,8 @@ TEST_CASE("GPipe and 1F1B give the bytes of the serial run for every stage and m
         }
 }
 
-TEST_CASE("every synchronous schedule gives the bytes of the serial run, by route where it has two") {
+TEST_CASE(
+  "every synchronous schedule gives the bytes of the serial run, by route where it has two") {
   for (const auto& schedule : plan::all_schedules())
     for (const int stages : {1, 2, 3, 4})
       for (const int micro_batches : {1, 2, 5, 8}) {

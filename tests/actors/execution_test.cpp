@@ -97,8 +97,8 @@ TEST_CASE("the actors run what the simulator says, task by task and to the slot"
         CAPTURE(micro_batches);
         auto options = options_for(schedule, stages, micro_batches);
         // A whole backward is one slot here, as a forward is.
-        const auto simulated
-          = plan::simulate(options.plan, {.stage = {.forward = 1, .backward = 1, .weight = 0}});
+        const auto simulated =
+          plan::simulate(options.plan, {.stage = {.forward = 1, .backward = 1, .weight = 0}});
         const auto report = run_step(std::move(options));
         std::int64_t first = std::numeric_limits<std::int64_t>::max();
         for (const auto& tasks : report.tasks)

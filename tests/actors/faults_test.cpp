@@ -48,7 +48,9 @@ public:
 
   void backward_weight(kernels::stream&, const kernels::nn::micro_batch&,
                        kernels::nn::activation&) override {}
-  kernels::nn::parameter_list parameters() override { return {std::span<kernels::nn::parameter* const>{}, {}}; }
+  kernels::nn::parameter_list parameters() override {
+    return {std::span<kernels::nn::parameter* const>{}, {}};
+  }
   void initialise(kernels::stream&, std::uint64_t) override {}
 
 private:
@@ -76,10 +78,10 @@ actors::batch batch_of(int micro_batches) {
 
 struct fixture {
   std::shared_ptr<spoiler::orders> orders = std::make_shared<spoiler::orders>();
-  actors::pipeline_options options{
-    .plan = plan::make_plan("1f1b", {.stages = 3, .micro_batches = 4}),
-    .layers = [orders = orders] { return spoiled_layers(orders); },
-    .cut = {2, 2, 2}};
+  actors::pipeline_options options{.plan =
+                                     plan::make_plan("1f1b", {.stages = 3, .micro_batches = 4}),
+                                   .layers = [orders = orders] { return spoiled_layers(orders); },
+                                   .cut = {2, 2, 2}};
 };
 
 std::string error_of(const std::function<void()>& call) {
@@ -102,7 +104,9 @@ public:
     for (std::int32_t rank = 0; rank < ranks; ++rank)
       ends_.push_back(std::make_unique<end>(inner_->at(rank), lost));
   }
-  net::endpoint& at(std::int32_t rank) override { return *ends_.at(static_cast<std::size_t>(rank)); }
+  net::endpoint& at(std::int32_t rank) override {
+    return *ends_.at(static_cast<std::size_t>(rank));
+  }
 
 private:
   struct end final : net::endpoint {
@@ -209,9 +213,8 @@ TEST_CASE("a plan that cannot finish is refused with its cycle before any actor 
   std::swap(plan.by_rank[0].forwards[0], plan.by_rank[0].forwards[1]);
   plan.by_rank[0].credits = 1;
   const auto failure = error_of([&] {
-    actors::pipeline line({.plan = plan, .layers = [] {
-                             return kernels::nn::make_mlp({.features = 4, .layers = 3});
-                           }});
+    actors::pipeline line(
+      {.plan = plan, .layers = [] { return kernels::nn::make_mlp({.features = 4, .layers = 3}); }});
   });
   CAPTURE(failure);
   CHECK(contains(failure, "the plan cannot run"));
@@ -220,10 +223,9 @@ TEST_CASE("a plan that cannot finish is refused with its cycle before any actor 
 
 TEST_CASE("fewer layers than stages is an error that says both numbers") {
   const auto failure = error_of([] {
-    actors::pipeline line({.plan = plan::make_plan("1f1b", {.stages = 4, .micro_batches = 2}),
-                           .layers = [] {
-                             return kernels::nn::make_mlp({.features = 4, .layers = 2});
-                           }});
+    actors::pipeline line(
+      {.plan = plan::make_plan("1f1b", {.stages = 4, .micro_batches = 2}),
+       .layers = [] { return kernels::nn::make_mlp({.features = 4, .layers = 2}); }});
   });
   CAPTURE(failure);
   CHECK(contains(failure, "3"));

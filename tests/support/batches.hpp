@@ -15,11 +15,14 @@ namespace sluice::tests {
 class token_batches {
 public:
   token_batches(std::int64_t vocabulary, std::int64_t length, double ignored = 0.0)
-    : vocabulary_(vocabulary), length_(length), ignored_(ignored) {}
+    : vocabulary_(vocabulary),
+      length_(length),
+      ignored_(ignored) {}
 
   actors::batch make(std::uint64_t seed, std::span<const std::int64_t> samples) {
     std::mt19937_64 random(seed);
-    std::uniform_int_distribution<std::int32_t> token(0, static_cast<std::int32_t>(vocabulary_ - 1));
+    std::uniform_int_distribution<std::int32_t> token(0,
+                                                      static_cast<std::int32_t>(vocabulary_ - 1));
     std::bernoulli_distribution ignore(ignored_);
     actors::batch result;
     for (const auto count : samples) {

@@ -56,8 +56,7 @@ byte_map bytes_of(const actors::model_state& state) {
   return all;
 }
 
-serial_run::serial_run(options of)
-  : options_(std::move(of)), stream_(kernels::make_cpu_device()) {
+serial_run::serial_run(options of) : options_(std::move(of)), stream_(kernels::make_cpu_device()) {
   model_ = std::make_unique<kernels::nn::sequential>("model", std::move(options_.layers));
   model_->initialise(stream_, options_.seed);
   for (auto& each : model_->parameters()) {
@@ -81,8 +80,8 @@ double serial_run::run(const actors::batch_part& part, const kernels::nn::micro_
   auto saved = model_->make_activation();
   kernels::tensor_list inputs = part.inputs;
   inputs.insert(inputs.end(), part.targets.begin(), part.targets.end());
-  const auto loss
-    = model_->forward(stream_, which, std::move(inputs), saved).at(0).span<double>()[0];
+  const auto loss =
+    model_->forward(stream_, which, std::move(inputs), saved).at(0).span<double>()[0];
   model_->backward_input(stream_, which, {}, saved);
   model_->backward_weight(stream_, which, saved);
   return loss;
@@ -99,10 +98,10 @@ serial_run::result serial_run::step(const actors::batch& data) {
     held.parts.clear();
   for (std::int32_t route = 0; route < routes; ++route) {
     zero_gradients();
-    kernels::nn::micro_batch which{
-      .seed = options_.seed,
-      .step = step_,
-      .loss_scale = valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0};
+    kernels::nn::micro_batch which{.seed = options_.seed,
+                                   .step = step_,
+                                   .loss_scale =
+                                     valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0};
     for (std::size_t m = 0; m < data.size(); ++m) {
       if (route_of.empty() || route_of[m] == route)
         losses[m] = run(data[m], which);
@@ -111,8 +110,8 @@ serial_run::result serial_run::step(const actors::batch& data) {
     for (auto& [name, held] : parameters_)
       for (auto* of : {held.lead, held.twin})
         if (of != nullptr) {
-          auto& copy = held.parts.emplace_back(
-            stream_.allocate(of->gradient.type(), of->gradient.shape()));
+          auto& copy =
+            held.parts.emplace_back(stream_.allocate(of->gradient.type(), of->gradient.shape()));
           std::ranges::copy(std::as_const(of->gradient).bytes_span(), copy.bytes_span().begin());
         }
   }

@@ -29,7 +29,8 @@ public:
   template <class Answer, class Request>
   Answer ask(actors::pipeline& line, Request request) {
     caf::scoped_actor self{system_};
-    auto pending = actors::compat::ask(self.ptr(), line.trainer(), caf::infinite, std::move(request));
+    auto pending =
+      actors::compat::ask(self.ptr(), line.trainer(), caf::infinite, std::move(request));
     while (self->mailbox().size() == 0) {
       scheduler().run();
       if (self->mailbox().size() == 0 && !scheduler().clock().trigger_timeout())
