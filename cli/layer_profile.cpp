@@ -29,8 +29,8 @@ std::vector<plan::layer_costs> read_layer_profile(const std::filesystem::path& p
   if (!file)
     throw usage_error(fmt::format("cannot read the profile {}", path.string()));
   const auto all = nlohmann::json::parse(file, nullptr, false);
-  if (all.is_discarded() || !all.is_object() || !all.contains("layers")
-      || !all["layers"].is_array() || all["layers"].empty())
+  if (all.is_discarded() || !all.is_object() || !all.contains("layers") || !all["layers"].is_array()
+      || all["layers"].empty())
     throw usage_error(fmt::format("{} is no profile: it needs a list 'layers' as `sluice profile "
                                   "--json` writes it",
                                   path.string()));

@@ -30,6 +30,9 @@ public:
   explicit planner(const plan_options& options) : options_{options} {}
 
   int run(bool schedule_given) {
+    if (!options_.memory.empty() && options_.profile.empty() && options_.credits != "auto")
+      throw usage_error("--memory needs to know what fills it: give --profile FILE (see `sluice "
+                        "profile`), or --credits auto with --activation-bytes");
     try {
       if (!options_.profile.empty() && !schedule_given && options_.plan_file.empty())
         return search();
@@ -226,8 +229,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_world(*command, o);
   command->add_option("--compare", o.compare, "schedules to show side by side")->delimiter(',');
   command->add_option("--memory", o.memory, "of each device, as in 24GiB");
-  command->add_option("--activation-bytes", o.activation_bytes,
-                      "of one micro-batch in a whole stage, for --credits auto")
+  command
+    ->add_option("--activation-bytes", o.activation_bytes,
+                 "of one micro-batch in a whole stage, for --credits auto")
     ->check(CLI::NonNegativeNumber);
   command->add_option("--profile", o.profile,
                       "measured layers: searches for the best plan where no schedule is named");
@@ -236,9 +240,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->add_option("--json", o.json, "results as JSON; - for standard output [none]");
   command->add_option("--columns", o.columns, "width of the picture")->check(CLI::PositiveNumber);
   command->add_flag("--colours", o.colours, "colour the picture");
-  command->callback([options, schedule, &exit_code] {
-    exit_code = planner{*options}.run(schedule->count() > 0);
-  });
+  command->callback(
+    [options, schedule, &exit_code] { exit_code = planner{*options}.run(schedule->count() > 0); });
 }
 
 } // namespace sluice::cli

@@ -86,9 +86,10 @@ plan::conditions plan_options::conditions_for(const plan::plan& of) const {
     if (colon == each.npos || !read_number(std::string_view{each}.substr(0, colon), rank)
         || !read_number(std::string_view{each}.substr(colon + 1), times) || rank < 0
         || rank >= of.ranks || times <= 0)
-      throw usage_error(fmt::format("--slow-rank {}: write RANK:TIMES as in 2:1.3, with a rank from "
-                                    "0 to {}",
-                                    each, of.ranks - 1));
+      throw usage_error(
+        fmt::format("--slow-rank {}: write RANK:TIMES as in 2:1.3, with a rank from "
+                    "0 to {}",
+                    each, of.ranks - 1));
     under.slowness[static_cast<std::size_t>(rank)] = times;
   }
   return under;

@@ -78,8 +78,13 @@ json numbers_json(const plan::plan& of, const plan::simulation& ran) {
     one["end"] = each.end;
     tasks.push_back(one);
   }
-  return {{"span", ran.span},   {"bubble", ran.bubble()},    {"cost", cost}, {"work", busy},
-          {"credits", credits}, {"warm_up", warm_up},        {"peak_activations", peak},
+  return {{"span", ran.span},
+          {"bubble", ran.bubble()},
+          {"cost", cost},
+          {"work", busy},
+          {"credits", credits},
+          {"warm_up", warm_up},
+          {"peak_activations", peak},
           {"tasks", tasks}};
 }
 

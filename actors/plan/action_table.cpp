@@ -67,9 +67,8 @@ public:
       throw plan_error("the table of actions is empty");
     made_.ranks = static_cast<std::int32_t>(made_.by_rank.size());
     place();
-    made_.forward_only
-      = std::all_of(made_.by_rank.begin(), made_.by_rank.end(),
-                    [](const rank_plan& mine) { return mine.backwards.empty(); });
+    made_.forward_only = std::all_of(made_.by_rank.begin(), made_.by_rank.end(),
+                                     [](const rank_plan& mine) { return mine.backwards.empty(); });
     for (auto& mine : made_.by_rank)
       count_credits(mine);
     if (const auto errors = shape_errors(made_); !errors.empty())
@@ -106,8 +105,8 @@ private:
     rest.remove_prefix(kind_end);
     const auto micro_batch = take_number(rest);
     if (stage && rest.empty()
-        && is_one_of(kind, {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD",
-                            "REDUCE_GRAD"}))
+        && is_one_of(kind,
+                     {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD"}))
       return;
     if (!stage || !micro_batch || !rest.empty() || !is_one_of(kind, {"F", "B", "I", "W"}))
       fail(cell, "is not an action such as 0F0, 1B0, 1I0 or 1W0");
@@ -123,13 +122,12 @@ private:
                              rank_of_[which.stage] + 1));
     rank_of_[which.stage] = rank;
     made_.micro_batches = std::max(made_.micro_batches, which.micro_batch + 1);
-    const auto kind = which.kind == "F"   ? task_kind::forward
-                      : which.kind == "W" ? task_kind::weight
-                                          : task_kind::backward;
+    const auto kind = which.kind == "F" ? task_kind::forward
+                    : which.kind == "W" ? task_kind::weight
+                                        : task_kind::backward;
     auto& mine = made_.by_rank[rank];
-    mine.lane(kind).push_back({.chunk = which.stage,
-                               .micro_batch = which.micro_batch,
-                               .split = which.kind == "I"});
+    mine.lane(kind).push_back(
+      {.chunk = which.stage, .micro_batch = which.micro_batch, .split = which.kind == "I"});
     mine.order.push_back(kind);
   }
 
@@ -155,7 +153,7 @@ private:
       held += kind == task_kind::forward && !made_.forward_only;
       mine.credits = std::max(mine.credits, held);
       held -= kind == task_kind::weight
-              || (kind == task_kind::backward && !mine.backwards[backwards].split);
+           || (kind == task_kind::backward && !mine.backwards[backwards].split);
       backwards += kind == task_kind::backward;
     }
     mine.warm_up = mine.credits;
@@ -192,10 +190,11 @@ plan read_action_table_file(const std::string& path) {
 std::string write_action_table(const plan& of) {
   if (of.asynchronous)
     throw plan_error(fmt::format("{} updates weights within the step: no table of actions can say "
-                                 "so", of.schedule));
-  if (static_cast<std::size_t>(of.parts) != of.chunks.size())
-    throw plan_error(fmt::format("{} has parts on two ranks: no table of actions can say so",
+                                 "so",
                                  of.schedule));
+  if (static_cast<std::size_t>(of.parts) != of.chunks.size())
+    throw plan_error(
+      fmt::format("{} has parts on two ranks: no table of actions can say so", of.schedule));
   const auto ran = simulate(of);
   if (!ran.finished)
     throw plan_error(check(of).text);

@@ -18,8 +18,14 @@ constexpr std::array kinds{forward, backward, weight, update};
 class sorter {
 public:
   explicit sorter(const plan& of)
-    : of_{of}, feeds_{of}, ran_(of.chunks.size() * of.micro_batches), ranks_(of.ranks),
-      updates_(of.chunks.size()), owed_(of.chunks.size()), sent_(of.chunks.size() * 2), queued_(of.ranks, true) {}
+    : of_{of},
+      feeds_{of},
+      ran_(of.chunks.size() * of.micro_batches),
+      ranks_(of.ranks),
+      updates_(of.chunks.size()),
+      owed_(of.chunks.size()),
+      sent_(of.chunks.size() * 2),
+      queued_(of.ranks, true) {}
 
   void run() {
     for (std::int32_t r = 0; r < of_.ranks; ++r)
@@ -98,7 +104,7 @@ private:
   }
   bool has_run(task_kind kind, std::int32_t chunk, std::int32_t micro_batch) const {
     return ran_[static_cast<std::size_t>(chunk) * of_.micro_batches + micro_batch]
-           & (1u << static_cast<unsigned>(kind));
+         & (1u << static_cast<unsigned>(kind));
   }
 
   bool run_one(std::int32_t rank) {
@@ -162,9 +168,8 @@ private:
     }
     if (!has_run(weight, which.chunk, which.micro_batch)) {
       const bool split = has_run(backward, which.chunk, which.micro_batch);
-      return wait{which,
-                  {split ? weight : backward, which.chunk, which.micro_batch},
-                  reason::weights};
+      return wait{
+        which, {split ? weight : backward, which.chunk, which.micro_batch}, reason::weights};
     }
     return std::nullopt;
   }
@@ -222,12 +227,11 @@ private:
     if (kind == weight || kind == update)
       return std::nullopt;
     const auto under_way = mine.of(forward) - mine.of(backward);
-    const bool wants_forward
-      = is_left(rank, forward) && (!is_left(rank, backward) || under_way < rules.warm_up);
+    const bool wants_forward =
+      is_left(rank, forward) && (!is_left(rank, backward) || under_way < rules.warm_up);
     const auto wanted = wants_forward ? forward : backward;
-    const bool may_stand_in
-      = rules.stand_in
-        && (kind == forward || under_way >= rules.warm_up - rules.backward_lead);
+    const bool may_stand_in =
+      rules.stand_in && (kind == forward || under_way >= rules.warm_up - rules.backward_lead);
     return wanted == kind || may_stand_in ? std::nullopt : std::optional{head(rank, wanted)};
   }
 
@@ -278,8 +282,8 @@ const char* words(reason why) {
 }
 
 std::string in_words(const plan& of, const std::vector<wait>& cycle) {
-  std::string text = fmt::format("{}: the plan cannot finish; these tasks wait for each other:\n",
-                                 of.schedule);
+  std::string text =
+    fmt::format("{}: the plan cannot finish; these tasks wait for each other:\n", of.schedule);
   for (const auto& each : cycle)
     text += fmt::format("  {} {} {}\n", to_string(of, each.waiting), words(each.why),
                         to_string(of, each.on));
@@ -312,7 +316,8 @@ std::int32_t most_activations(const plan& of, const rank_plan& mine) {
 std::int32_t most_versions(const rank_plan& mine) {
   std::int32_t most = 1;
   auto made = mine.updates.begin();
-  for (auto b = mine.backwards.begin(); b != mine.backwards.end() && made != mine.updates.end(); ++b)
+  for (auto b = mine.backwards.begin(); b != mine.backwards.end() && made != mine.updates.end();
+       ++b)
     if (b->chunk == made->chunk && b->micro_batch == made->micro_batch) {
       const auto next = std::find_if(b + 1, mine.backwards.end(), [&](const lane_entry& later) {
         return later.chunk == made->chunk;

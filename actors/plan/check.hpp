@@ -29,10 +29,10 @@ struct wait {
 
 /// What check() says of a plan.
 struct verdict {
-  bool live = false;           ///< whether every execution finishes, whatever the timing
-  std::vector<wait> cycle;     ///< if it cannot finish: each waits on the next, the last on the first
+  bool live = false;       ///< whether every execution finishes, whatever the timing
+  std::vector<wait> cycle; ///< if it cannot finish: each waits on the next, the last on the first
   std::vector<std::string> shape_errors; ///< what makes it no plan at all; nothing else is checked
-  std::string text;            ///< all of this in words, one line a task
+  std::string text;                      ///< all of this in words, one line a task
   /// By rank: activations that it holds at most, whatever the timing; of one chunk each.
   std::vector<std::int32_t> most_activations = {};
   /// By rank: versions of a chunk's weights that it keeps at most; 1 in synchronous plans.

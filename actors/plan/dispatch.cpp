@@ -10,7 +10,7 @@ std::int32_t count(const std::vector<lane_entry>& lane) {
 
 std::size_t started(const rank_progress& now) {
   return static_cast<std::size_t>(now.forwards_started) + now.backwards_started
-         + now.weights_started + now.updates_started;
+       + now.weights_started + now.updates_started;
 }
 
 } // namespace

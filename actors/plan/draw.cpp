@@ -147,13 +147,14 @@ std::string comparison_table(std::span<const compared> lines) {
   std::size_t width = 8;
   for (const auto& line : lines)
     width = std::max(width, line.name.size());
-  std::string text = fmt::format("{:<{}}  {:>10}  {:>10}  {:>7}  {:>16}  {:>8}\n", "schedule", width,
-                                 "span", "worst idle", "bubble", "peak activations", "messages");
+  std::string text =
+    fmt::format("{:<{}}  {:>10}  {:>10}  {:>7}  {:>16}  {:>8}\n", "schedule", width, "span",
+                "worst idle", "bubble", "peak activations", "messages");
   for (const auto& line : lines)
     text += line.remark.empty()
-              ? fmt::format("{:<{}}  {:>10.6g}  {:>10.6g}  {:>6.1f}%  {:>16.4g}  {:>8}\n", line.name,
-                            width, line.span, line.cost, 100 * line.bubble, line.peak, line.messages)
-              : fmt::format("{:<{}}  {}\n", line.name, width, line.remark);
+            ? fmt::format("{:<{}}  {:>10.6g}  {:>10.6g}  {:>6.1f}%  {:>16.4g}  {:>8}\n", line.name,
+                          width, line.span, line.cost, 100 * line.bubble, line.peak, line.messages)
+            : fmt::format("{:<{}}  {}\n", line.name, width, line.remark);
   return text;
 }
 

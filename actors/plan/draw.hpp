@@ -46,9 +46,9 @@ struct compared {
   std::string name;
   bool live = true;
   double span = 0;
-  double cost = 0;    ///< idle time of the worst rank
+  double cost = 0; ///< idle time of the worst rank
   double bubble = 0;
-  double peak = 0;    ///< activations, in whole stages
+  double peak = 0; ///< activations, in whole stages
   std::int64_t messages = 0;
   std::string remark = {}; ///< why there are no numbers
 };

@@ -9,10 +9,10 @@ namespace sluice::plan {
 
 namespace {
 
-constexpr double left = 64;    // of the rows
-constexpr double top = 44;     // of the first row
-constexpr double row = 26;     // from row to row
-constexpr double height = 22;  // of a task
+constexpr double left = 64;   // of the rows
+constexpr double top = 44;    // of the first row
+constexpr double row = 26;    // from row to row
+constexpr double height = 22; // of a task
 constexpr double most_wide = 1600;
 
 /// Text for XML.

@@ -50,7 +50,9 @@ bool splits(const plan& of) {
 }
 
 topology::topology(const plan& of)
-  : sources_(of.chunks.size()), targets_(of.chunks.size()), route_(of.chunks.size(), -1) {
+  : sources_(of.chunks.size()),
+    targets_(of.chunks.size()),
+    route_(of.chunks.size(), -1) {
   const auto connect = [this](std::int32_t from, std::int32_t to) {
     targets_[from].push_back(to);
     sources_[to].push_back(from);

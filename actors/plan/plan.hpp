@@ -51,7 +51,8 @@ struct rank_plan {
   std::int32_t warm_up = 1; ///< wants a backward once forwards - backwards started reaches this
   std::int32_t credits = 1; ///< activations it may hold, from the start of F to the end of B (W)
   bool stand_in = true;     ///< whether the other lane may go when the wanted one cannot
-  std::int32_t backward_lead = any; ///< by how many backwards may then go ahead of the warm-up level
+  std::int32_t backward_lead =
+    any; ///< by how many backwards may then go ahead of the warm-up level
   std::vector<task_kind> order = {}; ///< if not empty: the one fixed order, merged from the lanes
 
   static constexpr std::int32_t any = 1 << 30;

@@ -38,8 +38,8 @@ double activation_bytes(const proposal& of, const search_request& wanted, std::s
   const auto& range = of.parts[part];
   if (of.recomputes[of.made.chunks[chunk].rank])
     return of.merged
-           * (range.begin > 0 ? wanted.layers[range.begin - 1].output_bytes
-                              : wanted.layers.front().output_bytes);
+         * (range.begin > 0 ? wanted.layers[range.begin - 1].output_bytes
+                            : wanted.layers.front().output_bytes);
   return of.merged * sum(wanted.layers, range, &layer_costs::activation_bytes);
 }
 
@@ -59,8 +59,8 @@ double bytes_needed(const proposal& of, const search_request& wanted, const verd
     states += factor * sum(wanted.layers, range, &layer_costs::parameter_bytes);
     largest = std::max(largest, activation_bytes(of, wanted, c));
     if (of.recomputes[rank])
-      working = std::max(working,
-                         of.merged * sum(wanted.layers, range, &layer_costs::activation_bytes));
+      working =
+        std::max(working, of.merged * sum(wanted.layers, range, &layer_costs::activation_bytes));
   }
   return states + bounds.most_activations[rank] * largest + working;
 }
@@ -119,7 +119,7 @@ private:
     if (wanted_.schedules.empty())
       return !each.name.starts_with("pipedream"); // those train something else
     return std::find(wanted_.schedules.begin(), wanted_.schedules.end(), each.name)
-           != wanted_.schedules.end();
+        != wanted_.schedules.end();
   }
 
   void try_schedule(const schedule& each) {
@@ -153,7 +153,7 @@ private:
     ++found_.tried;
     const auto bounds = check(whole.made);
     weigh(whole, wanted_, bounds);
-    if (whole.memory_times > 1) {
+    if (whole.memory_times > 1 && !splits(whole.made)) {
       auto thrifty = whole;
       recompute_where_needed(thrifty, bounds);
       consider(std::move(thrifty), best);
@@ -196,12 +196,13 @@ private:
       bool better = false;
       for (std::size_t i = 0; i < of.parts.size(); ++i) {
         if (i > 0)
-          better |= take_if_better(of, moved_cut(of, i, -1)) || take_if_better(of, moved_cut(of, i, 1));
+          better |=
+            take_if_better(of, moved_cut(of, i, -1)) || take_if_better(of, moved_cut(of, i, 1));
       }
       for (std::int32_t r = 0; r < of.made.ranks; ++r)
         if (of.made.by_rank[r].order.empty())
           better |= take_if_better(of, moved_warm_up(of, r, -1))
-                    || take_if_better(of, moved_warm_up(of, r, 1));
+                 || take_if_better(of, moved_warm_up(of, r, 1));
       if (!better)
         return;
     }

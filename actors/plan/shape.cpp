@@ -83,7 +83,8 @@ private:
     require(static_cast<std::int32_t>(of_.route_of.size()) == of_.micro_batches,
             "{} micro-batches, but routes for {}", of_.micro_batches, of_.route_of.size());
     for (std::size_t m = 0; m < of_.route_of.size(); ++m)
-      require(of_.route_of[m] >= 0 && of_.route_of[m] < static_cast<std::int32_t>(of_.routes.size()),
+      require(of_.route_of[m] >= 0
+                && of_.route_of[m] < static_cast<std::int32_t>(of_.routes.size()),
               "micro-batch {} takes route {}, of {}", m, of_.route_of[m], of_.routes.size());
     if (errors_.empty())
       route_of_chunk_ = std::move(route_of_chunk);
@@ -116,17 +117,18 @@ private:
 
   void lane_task(std::int32_t rank, task_kind kind, const lane_entry& entry) {
     const bool there = entry.chunk >= 0 && entry.chunk < chunks()
-                       && of_.chunks[entry.chunk].rank == rank && entry.micro_batch >= 0
-                       && entry.micro_batch < of_.micro_batches
-                       && of_.route_of[entry.micro_batch] == route_of_chunk_[entry.chunk];
+                    && of_.chunks[entry.chunk].rank == rank && entry.micro_batch >= 0
+                    && entry.micro_batch < of_.micro_batches
+                    && of_.route_of[entry.micro_batch] == route_of_chunk_[entry.chunk];
     require(there, "rank {} cannot run {}{} of chunk {}", rank, letter(kind), entry.micro_batch,
             entry.chunk);
     if (!there)
       return;
-    auto& seen
-      = seen_[static_cast<std::size_t>(entry.chunk) * of_.micro_batches + entry.micro_batch];
+    auto& seen =
+      seen_[static_cast<std::size_t>(entry.chunk) * of_.micro_batches + entry.micro_batch];
     const auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(kind));
-    require(!(seen & bit), "{} is there twice", to_string(of_, {kind, entry.chunk, entry.micro_batch}));
+    require(!(seen & bit), "{} is there twice",
+            to_string(of_, {kind, entry.chunk, entry.micro_batch}));
     seen |= bit;
     if (kind == task_kind::backward && entry.split)
       seen |= split_bit;

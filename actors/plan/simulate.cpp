@@ -36,8 +36,8 @@ double factor(const jitter& noise, const task& which) {
   auto key = mix(noise.seed, static_cast<std::uint64_t>(which.kind));
   key = mix(key, static_cast<std::uint64_t>(which.chunk));
   key = mix(key, static_cast<std::uint64_t>(which.micro_batch));
-  const double normal = std::sqrt(-2 * std::log(uniform(key)))
-                        * std::cos(2 * std::numbers::pi * uniform(mix(key, 1)));
+  const double normal =
+    std::sqrt(-2 * std::log(uniform(key))) * std::cos(2 * std::numbers::pi * uniform(mix(key, 1)));
   const double spread = std::exp(noise.sigma * normal - noise.sigma * noise.sigma / 2);
   return uniform(mix(key, 2)) < noise.slow_share ? spread * noise.slow_factor : spread;
 }
@@ -47,8 +47,8 @@ struct event {
   ticks at;
   type what;
   std::int32_t rank;
-  task about;           // the task that ended, or the one that the input is for
-  std::int32_t to = 0;  // slot_came_back: the chunk that has emptied it
+  task about;          // the task that ended, or the one that the input is for
+  std::int32_t to = 0; // slot_came_back: the chunk that has emptied it
 
   bool operator>(const event& other) const { return at > other.at; }
 };
@@ -56,7 +56,10 @@ struct event {
 class simulator {
 public:
   simulator(const plan& of, const conditions& under)
-    : of_{of}, under_{under}, feeds_{of}, devices_(of.ranks) {
+    : of_{of},
+      under_{under},
+      feeds_{of},
+      devices_(of.ranks) {
     set_times();
     set_links();
     ledgers_.reserve(of.ranks);
@@ -82,7 +85,7 @@ public:
 
 private:
   struct device {
-    ticks free_at = 0;      // of all that has been issued
+    ticks free_at = 0; // of all that has been issued
     ticks host_free_at = 0;
     std::int32_t issued = 0; // and not ended
     ticks first_start = -1;
@@ -103,9 +106,8 @@ private:
     const auto share = of_.share();
     times_ = under_.by_chunk;
     if (times_.empty())
-      times_.assign(of_.chunks.size(),
-                    {under_.stage.forward * share, under_.stage.backward * share,
-                     under_.stage.weight * share, under_.stage.update * share});
+      times_.assign(of_.chunks.size(), {under_.stage.forward * share, under_.stage.backward * share,
+                                        under_.stage.weight * share, under_.stage.update * share});
     double longest = 0;
     for (const auto& t : times_)
       longest = std::max({longest, t.forward, t.backward, t.weight, t.update});
@@ -176,9 +178,9 @@ private:
       if (here.host_free_at > now_) // it looks again when it has issued the last one
         return;
       const auto& progress = ledgers_[rank].progress();
-      const bool split = progress.backwards_started
-                           < static_cast<std::int32_t>(of_.by_rank[rank].backwards.size())
-                         && of_.by_rank[rank].backwards[progress.backwards_started].split;
+      const bool split =
+        progress.backwards_started < static_cast<std::int32_t>(of_.by_rank[rank].backwards.size())
+        && of_.by_rank[rank].backwards[progress.backwards_started].split;
       const auto next = ledgers_[rank].next();
       if (!next)
         return;
@@ -200,8 +202,8 @@ private:
     here.last_end = end;
     ++here.issued;
     if (under_.keep_tasks)
-      tasks_.push_back({rank, which, static_cast<double>(begin) * tick_,
-                        static_cast<double>(end) * tick_});
+      tasks_.push_back(
+        {rank, which, static_cast<double>(begin) * tick_, static_cast<double>(end) * tick_});
     if (under_.dispatch_ahead > 0) {
       finish_here(rank, which); // in queue order
       if (host > 0)
@@ -236,13 +238,16 @@ private:
   void give_slots_back(std::int32_t rank, const task& which) {
     if (of_.receive_slots == 0)
       return;
-    const auto senders = which.kind == task_kind::forward    ? feeds_.sources(which.chunk)
-                         : which.kind == task_kind::backward ? feeds_.targets(which.chunk)
-                                                             : std::span<const std::int32_t>{};
+    const auto senders = which.kind == task_kind::forward  ? feeds_.sources(which.chunk)
+                       : which.kind == task_kind::backward ? feeds_.targets(which.chunk)
+                                                           : std::span<const std::int32_t>{};
     for (const auto from : senders)
       if (const auto there = of_.chunks[from].rank; there != rank)
-        events_.push({now_ + wire_between(rank, there).latency, event::type::slot_came_back, there,
-                      {which.kind, from, which.micro_batch}, which.chunk});
+        events_.push({now_ + wire_between(rank, there).latency,
+                      event::type::slot_came_back,
+                      there,
+                      {which.kind, from, which.micro_batch},
+                      which.chunk});
   }
 
   /// What the end of a task changes on its own rank.
@@ -279,9 +284,10 @@ private:
       if (there == rank)
         continue;
       auto& by = wire_between(rank, there);
-      by.free_at
-        = std::max(by.free_at, now_) + occupied(by, message_bytes(which.chunk, to));
-      events_.push({by.free_at + by.latency, event::type::input_arrived, there,
+      by.free_at = std::max(by.free_at, now_) + occupied(by, message_bytes(which.chunk, to));
+      events_.push({by.free_at + by.latency,
+                    event::type::input_arrived,
+                    there,
                     {which.kind, to, which.micro_batch}});
     }
   }
@@ -295,11 +301,11 @@ private:
     for (std::int32_t r = 0; r < of_.ranks; ++r) {
       const auto& d = devices_[r];
       found.finished = found.finished && ledgers_[r].all_started();
-      found.by_rank.push_back({.work = static_cast<double>(d.work) * tick_,
-                               .first_start = static_cast<double>(std::max(d.first_start, ticks{0}))
-                                              * tick_,
-                               .last_end = static_cast<double>(d.last_end) * tick_,
-                               .peak_activations = ledgers_[r].peak_activations()});
+      found.by_rank.push_back(
+        {.work = static_cast<double>(d.work) * tick_,
+         .first_start = static_cast<double>(std::max(d.first_start, ticks{0})) * tick_,
+         .last_end = static_cast<double>(d.last_end) * tick_,
+         .peak_activations = ledgers_[r].peak_activations()});
       if (d.first_start >= 0 && (first < 0 || d.first_start < first))
         first = d.first_start;
       last = std::max(last, d.last_end);

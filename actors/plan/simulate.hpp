@@ -22,7 +22,7 @@ struct task_times {
 /// their latencies overlap.
 struct link {
   double latency = 0;
-  double bandwidth = 0;      ///< 0: unlimited
+  double bandwidth = 0;       ///< 0: unlimited
   bool overlaps_tasks = true; ///< or the sender stands still until the message is out
 };
 
@@ -67,7 +67,7 @@ struct timed_task {
 };
 
 struct rank_numbers {
-  double work = 0;        ///< sum of its tasks
+  double work = 0; ///< sum of its tasks
   double first_start = 0;
   double last_end = 0;
   std::int32_t peak_activations = 0; ///< of one chunk each; times plan::share() in stages
@@ -78,7 +78,7 @@ struct rank_numbers {
 
 /// What happened.
 struct simulation {
-  bool finished = false;         ///< false: some tasks wait for ever
+  bool finished = false;              ///< false: some tasks wait for ever
   std::vector<timed_task> tasks = {}; ///< by start, then rank
   std::vector<rank_numbers> by_rank = {};
   double span = 0; ///< from the first start to the last end

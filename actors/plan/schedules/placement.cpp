@@ -46,7 +46,8 @@ plan v_shaped(const plan_request& wanted) {
   auto made = empty(wanted, 2 * wanted.stages);
   for (std::int32_t c = 0; c < made.parts; ++c) {
     const bool down = c < made.ranks;
-    made.chunks.push_back({.rank = down ? c : made.parts - 1 - c, .part = c, .local = down ? 0 : 1});
+    made.chunks.push_back(
+      {.rank = down ? c : made.parts - 1 - c, .part = c, .local = down ? 0 : 1});
   }
   made.routes = {run_of_chunks(0, made.parts)};
   return made;
@@ -56,9 +57,8 @@ plan two_directions(const plan_request& wanted) {
   auto made = empty(wanted, wanted.stages);
   for (std::int32_t c = 0; c < 2 * made.parts; ++c) {
     const bool down = c < made.ranks;
-    made.chunks.push_back({.rank = down ? c : 2 * made.ranks - 1 - c,
-                           .part = c % made.parts,
-                           .local = down ? 0 : 1});
+    made.chunks.push_back(
+      {.rank = down ? c : 2 * made.ranks - 1 - c, .part = c % made.parts, .local = down ? 0 : 1});
   }
   made.routes = {run_of_chunks(0, made.parts), run_of_chunks(made.parts, made.parts)};
   for (std::int32_t m = (made.micro_batches + 1) / 2; m < made.micro_batches; ++m)

@@ -61,8 +61,7 @@ TEST_CASE("a refused plan has its cycle printed in words") {
 
 TEST_CASE("fewer credits by request lower the warm-up level, so that 1F1B stays live") {
   for (const std::int32_t credits : {1, 2, 3, 4, 9}) {
-    const auto made
-      = make_plan("1f1b", {.stages = 4, .micro_batches = 7, .credits = credits});
+    const auto made = make_plan("1f1b", {.stages = 4, .micro_batches = 7, .credits = credits});
     CHECK(check(made).live);
     const auto ran = simulate(made);
     CHECK(ran.finished);
@@ -95,8 +94,8 @@ TEST_CASE("one receive slot an edge is enough for every schedule") { // H3
   for (const auto& each : all_schedules())
     for (const std::int32_t p : {2, 4})
       for (const std::int32_t m : {1, 2, 3, 4, 8}) {
-        const auto made
-          = make_plan(each.name, {.stages = p, .micro_batches = m, .receive_slots = 1});
+        const auto made =
+          make_plan(each.name, {.stages = p, .micro_batches = m, .receive_slots = 1});
         CAPTURE(each.name);
         CAPTURE(p);
         CAPTURE(m);

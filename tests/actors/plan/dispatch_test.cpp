@@ -20,29 +20,29 @@ rank_plan three() {
 
 TEST_CASE("an idle rank below its warm-up level starts a forward whose input is here") {
   CHECK(dispatch(three(), {.forward_here = true}) == forward);
-  CHECK(dispatch(three(), {.forwards_started = 1,
-                           .activations_held = 1,
-                           .forward_here = true,
-                           .backward_here = true})
-        == forward);
+  CHECK(
+    dispatch(
+      three(),
+      {.forwards_started = 1, .activations_held = 1, .forward_here = true, .backward_here = true})
+    == forward);
 }
 
 TEST_CASE("at its warm-up level it starts a backward") {
-  CHECK(dispatch(three(), {.forwards_started = 2,
-                           .activations_held = 1,
-                           .forward_here = true,
-                           .backward_here = true})
-        == backward);
+  CHECK(
+    dispatch(
+      three(),
+      {.forwards_started = 2, .activations_held = 1, .forward_here = true, .backward_here = true})
+    == backward);
 }
 
 TEST_CASE("with all forwards started it starts backwards") {
   auto mine = three();
   mine.warm_up = 3;
-  CHECK(dispatch(mine, {.forwards_started = 3,
-                        .backwards_started = 2,
-                        .activations_held = 2,
-                        .backward_here = true})
-        == backward);
+  CHECK(
+    dispatch(
+      mine,
+      {.forwards_started = 3, .backwards_started = 2, .activations_held = 2, .backward_here = true})
+    == backward);
 }
 
 TEST_CASE("line 1: a wanted forward that lacks only a credit is preceded by the W that frees one") {
@@ -68,10 +68,10 @@ TEST_CASE("line 1: a wanted forward that lacks only a credit is preceded by the 
 }
 
 TEST_CASE("line 3: the other lane stands in when the wanted one cannot go") {
-  const rank_progress late_input{.forwards_started = 1, .activations_held = 1,
-                                 .backward_here = true};
-  const rank_progress late_gradient{.forwards_started = 2, .activations_held = 1,
-                                    .forward_here = true};
+  const rank_progress late_input{
+    .forwards_started = 1, .activations_held = 1, .backward_here = true};
+  const rank_progress late_gradient{
+    .forwards_started = 2, .activations_held = 1, .forward_here = true};
   CHECK(dispatch(three(), late_input) == backward);
   CHECK(dispatch(three(), late_gradient) == forward);
   SUBCASE("a forward only with a credit") {
@@ -95,9 +95,11 @@ TEST_CASE("line 3: the other lane stands in when the wanted one cannot go") {
 }
 
 TEST_CASE("line 4: when neither lane can go, the oldest W does") {
-  CHECK(dispatch(three(), {.forwards_started = 2, .backwards_started = 1, .activations_held = 2,
-                           .weight_here = true})
-        == weight);
+  CHECK(
+    dispatch(
+      three(),
+      {.forwards_started = 2, .backwards_started = 1, .activations_held = 2, .weight_here = true})
+    == weight);
 }
 
 TEST_CASE("line 5: with nothing here it waits for a message") {
@@ -108,9 +110,10 @@ TEST_CASE("line 5: with nothing here it waits for a message") {
 TEST_CASE("an update goes before everything") {
   auto mine = three();
   mine.updates = {{0, 0}};
-  CHECK(dispatch(mine, {.forward_here = true, .backward_here = true, .weight_here = true,
-                        .update_here = true})
-        == update);
+  CHECK(
+    dispatch(
+      mine, {.forward_here = true, .backward_here = true, .weight_here = true, .update_here = true})
+    == update);
 }
 
 TEST_CASE("a fixed order leaves no choice") {

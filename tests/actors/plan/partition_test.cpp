@@ -16,8 +16,9 @@ namespace {
 double worst(std::span<const double> costs, const std::vector<layer_range>& ranges) {
   double found = 0;
   for (const auto& r : ranges)
-    found = std::max(found, std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(r.begin),
-                                            costs.begin() + static_cast<std::ptrdiff_t>(r.end), 0.));
+    found =
+      std::max(found, std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(r.begin),
+                                      costs.begin() + static_cast<std::ptrdiff_t>(r.end), 0.));
   return found;
 }
 

@@ -54,8 +54,8 @@ inline conditions random_timing(const plan& of, std::mt19937_64& random) {
                    .bandwidth = random() % 3 == 0 ? 0.2 + share() : 0,
                    .overlaps_tasks = random() % 4 != 0};
   under.message_bytes = share();
-  under.noise = {.sigma = random() % 2 == 0 ? 1. : 0., .slow_share = 0.1, .slow_factor = 9,
-                 .seed = random()};
+  under.noise = {
+    .sigma = random() % 2 == 0 ? 1. : 0., .slow_share = 0.1, .slow_factor = 9, .seed = random()};
   if (random() % 4 == 0)
     under.dispatch_ahead = 1 + static_cast<std::int32_t>(random() % 3);
   under.dispatch_time = random() % 4 == 0 ? 0.1 * share() : 0;

@@ -27,8 +27,8 @@ double peak(const plan& of, const simulation& ran) {
 
 /// F and the whole backward (or each of F, B and W) take a slot, whatever the chunk.
 conditions a_slot_each(const plan& of) {
-  return {.by_chunk = {of.chunks.size(), splits(of) ? task_times{1, 1, 1, 0}
-                                                    : task_times{1, 0.5, 0.5, 0}}};
+  return {.by_chunk = {of.chunks.size(),
+                       splits(of) ? task_times{1, 1, 1, 0} : task_times{1, 0.5, 0.5, 0}}};
 }
 
 std::string sources_of_schedules() {
@@ -105,10 +105,8 @@ TEST_CASE("costs hold for other numbers of chunks and ranks") {
       CAPTURE(p);
       CAPTURE(v);
       const plan_request wanted{.stages = p, .micro_batches = 4 * p, .chunks = v};
-      CHECK(simulate(make_plan("interleaved", wanted)).cost()
-            == doctest::Approx(3. * (p - 1) / v));
-      CHECK(simulate(make_plan("interleaved-zb", wanted)).cost()
-            <= (v == 1 ? p - 1 : 1e-9) + 1e-9);
+      CHECK(simulate(make_plan("interleaved", wanted)).cost() == doctest::Approx(3. * (p - 1) / v));
+      CHECK(simulate(make_plan("interleaved-zb", wanted)).cost() <= (v == 1 ? p - 1 : 1e-9) + 1e-9);
     }
   for (const std::int32_t p : {1, 2, 3, 5, 6, 7, 9, 10, 12, 24}) {
     CAPTURE(p);
@@ -161,8 +159,7 @@ TEST_CASE("every schedule is live and runs to its end: P 1 to 16, V 1 to 4, M 1 
           CAPTURE(p);
           CAPTURE(v);
           CAPTURE(m);
-          const auto made
-            = make_plan(each.name, {.stages = p, .micro_batches = m, .chunks = v});
+          const auto made = make_plan(each.name, {.stages = p, .micro_batches = m, .chunks = v});
           const auto checked = check(made);
           REQUIRE_MESSAGE(checked.live, checked.text);
           const auto ran = simulate(made);
@@ -238,7 +235,8 @@ TEST_CASE("the weight version of a micro-batch is a function of the plan, under 
     for (const auto& each : ran.tasks) {
       updates[each.rank] += each.what.kind == task_kind::update;
       if (each.what.kind == task_kind::forward)
-        CHECK(updates[each.rank] >= made.by_rank[each.rank].forwards[forwards[each.rank]++].version);
+        CHECK(updates[each.rank]
+              >= made.by_rank[each.rank].forwards[forwards[each.rank]++].version);
     }
   }
 }

@@ -64,9 +64,9 @@ TEST_CASE("no task starts before its inputs are there, and a rank runs one at a 
     for (const auto& t : ran.tasks) {
       CHECK(t.start >= free_at[t.rank] - 1e-6);
       free_at[t.rank] = t.end;
-      const auto inputs = t.what.kind == task_kind::forward    ? feeds.sources(t.what.chunk)
-                          : t.what.kind == task_kind::backward ? feeds.targets(t.what.chunk)
-                                                               : std::span<const std::int32_t>{};
+      const auto inputs = t.what.kind == task_kind::forward  ? feeds.sources(t.what.chunk)
+                        : t.what.kind == task_kind::backward ? feeds.targets(t.what.chunk)
+                                                             : std::span<const std::int32_t>{};
       for (const auto from : inputs) {
         const auto hop = made.chunks[from].rank == t.rank ? 0 : 0.3;
         CHECK(t.start >= ends.at({t.what.kind, from, t.what.micro_batch}) + hop - 1e-6);
