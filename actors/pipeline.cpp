@@ -106,8 +106,8 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
       std::move(layout.chunks[static_cast<std::size_t>(rank)]),
       parameter_set(rank, layout.shared, options.optimizer));
     if (options.extra_time)
-      stage->extra_time = [rank, extra = options.extra_time](const plan::task& task) {
-        return extra(rank, task);
+      stage->extra_time = [rank, extra = options.extra_time](const plan::task& task, bool split) {
+        return extra(rank, task, split);
       };
     impl_->stages.push_back(spawn_stage(*impl_->system, std::move(stage), options.detached));
   }

@@ -60,7 +60,7 @@ struct pipeline_options {
   std::shared_ptr<net::network> network = {};
 
   /// How much longer than its computation a rank's task takes; for emulation and tests.
-  std::function<caf::timespan(std::int32_t rank, const plan::task&)> extra_time = {};
+  std::function<caf::timespan(std::int32_t rank, const plan::task&, bool split)> extra_time = {};
 
   /// Whether each stage has a thread of its own. Off only for stages that merely emulate.
   bool detached = true;

@@ -92,7 +92,7 @@ void stage_state::on_begin(const begin_step& message) {
   work_.begin(message, run_->plan, seed_);
   phase_ = phase::running;
   enter(message.epoch);
-  advance();
+  advance(now_ns());
 }
 
 /// Makes `epoch` the current one and notes what came for it ahead of the message that begins it.
@@ -127,7 +127,7 @@ void stage_state::on_arrived(const net::transfer& what) {
   if (phase_ == phase::exchanging || phase_ == phase::installing)
     finish_exchange();
   else
-    advance();
+    advance(now_ns());
 }
 
 void stage_state::note(const net::transfer& what) {
@@ -140,24 +140,32 @@ void stage_state::note(const net::transfer& what) {
 
 // -- tasks -------------------------------------------------------------------------------------
 
-void stage_state::advance() {
+/// Asks the rule and starts at most one task. since_ns: when the device could have begun with it.
+void stage_state::advance(std::int64_t since_ns) {
   if (phase_ != phase::running || busy_)
     return;
   if (const auto next = run_->book.next())
-    start(*next);
+    start(*next, since_ns);
   else if (run_->book.all_started())
     exchange_twins();
 }
 
-void stage_state::start(const plan::task& task) {
+void stage_state::start(const plan::task& task, std::int64_t since_ns) {
+  const bool split = run_->book.head(task.kind)->split;
   busy_ = executed_task{task, now_ns(), 0};
   results_ = compute(task);
   run_->book.start(task);
-  const auto more = config_->extra_time ? config_->extra_time(task) : caf::timespan{0};
-  if (more > caf::timespan{0})
-    compat::tell_after(self_, self_, more, task_done{epoch_, task});
-  else
+  const auto more = config_->extra_time ? config_->extra_time(task, split) : caf::timespan{0};
+  if (more <= caf::timespan{0}) {
+    due_ns_ = now_ns();
     compat::tell(self_, self_, task_done{epoch_, task});
+    return;
+  }
+  // Counted from when the device was free, so that a busy device does not add up the lateness of
+  // the timers; what messages take stays in.
+  due_ns_ = since_ns + std::chrono::nanoseconds(more).count();
+  compat::tell_after(self_, self_, std::chrono::nanoseconds(due_ns_ - now_ns()),
+                     task_done{epoch_, task});
 }
 
 /// Takes the task's inputs from the endpoint and runs it; returns what other ranks get.
@@ -202,7 +210,7 @@ void stage_state::on_task_done(const task_done& message) {
   }
   run_->book.finish(message.what);
   pass_on(message.what, std::exchange(results_, {}));
-  advance();
+  advance(due_ns_);
 }
 
 /// Sends what a task gave to the rank that needs it.

@@ -24,9 +24,9 @@ struct stage_config {
   std::unique_ptr<rank_work> work;
   std::shared_ptr<net::network> network; ///< the trainer is the rank after the last
   std::vector<shared_parameter> shared;
-  /// How much longer than its computation a task takes: emulated devices, and tests that shake
-  /// the timing. Empty: none.
-  std::function<caf::timespan(const plan::task&)> extra_time;
+  /// How much longer than its computation a task takes (split: a backward without its weight
+  /// gradient): emulated devices, and tests that shake the timing. Empty: none.
+  std::function<caf::timespan(const plan::task&, bool split)> extra_time;
 };
 
 /// The stage actor: owns one device, is that device's host thread, and runs the dispatch rule over
@@ -72,8 +72,8 @@ private:
 
   void enter(std::uint64_t epoch);
   void note(const net::transfer& what);
-  void advance();
-  void start(const plan::task& task);
+  void advance(std::int64_t since_ns);
+  void start(const plan::task& task, std::int64_t since_ns);
   kernels::tensor_list compute(const plan::task& task);
   void pass_on(const plan::task& task, kernels::tensor_list results);
   void exchange_twins();
@@ -106,6 +106,7 @@ private:
   begin_step step_;
   run* run_ = nullptr;
   std::optional<executed_task> busy_; ///< the task on the device
+  std::int64_t due_ns_ = 0;           ///< when an emulated one ends
   kernels::tensor_list results_;      ///< of that task, until it is done
   std::vector<executed_task> tasks_;
   std::vector<net::transfer> early_; ///< arrivals of a step whose begin is still under way

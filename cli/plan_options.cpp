@@ -75,7 +75,8 @@ plan::conditions plan_options::conditions_for(const plan::plan& of) const {
     .message_bytes = message_bytes,
     .noise = parse_jitter(jitter),
     .dispatch_ahead = dispatch_ahead,
-    .dispatch_time = dispatch_time};
+    .dispatch_time = dispatch_time,
+    .patience = patience};
   under.noise.seed = seed;
   if (!slow_ranks.empty())
     under.slowness.assign(of.ranks, 1);

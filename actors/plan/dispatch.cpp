@@ -13,6 +13,14 @@ std::size_t started(const rank_progress& now) {
        + now.weights_started + now.updates_started;
 }
 
+/// What the rank is after: a forward below its warm-up level, else a backward.
+bool wants_a_forward(const rank_plan& mine, const rank_progress& now) {
+  const bool forward_left = now.forwards_started < count(mine.forwards);
+  const bool backward_left = now.backwards_started < count(mine.backwards);
+  const auto under_way = now.forwards_started - now.backwards_started;
+  return forward_left && (!backward_left || under_way < mine.warm_up);
+}
+
 } // namespace
 
 std::optional<task_kind> dispatch(const rank_plan& mine, const rank_progress& now) {
@@ -38,7 +46,7 @@ std::optional<task_kind> dispatch(const rank_plan& mine, const rank_progress& no
     return task_kind::update;
 
   const auto under_way = now.forwards_started - now.backwards_started;
-  const bool wants_forward = forward_left && (!backward_left || under_way < mine.warm_up);
+  const bool wants_forward = wants_a_forward(mine, now);
 
   // Only a credit is missing, and a weight gradient would free it.
   if (wants_forward && now.forward_here && !credit_free && weight_can_go)
@@ -53,6 +61,14 @@ std::optional<task_kind> dispatch(const rank_plan& mine, const rank_progress& no
   if (weight_can_go)
     return task_kind::weight;
   return std::nullopt;
+}
+
+bool is_stand_in(const rank_plan& mine, const rank_progress& now) {
+  if (!mine.order.empty())
+    return false;
+  if (wants_a_forward(mine, now))
+    return !now.forward_here;
+  return now.backwards_started < count(mine.backwards) && !now.backward_here;
 }
 
 bool all_started(const rank_plan& mine, const rank_progress& now) {

@@ -31,6 +31,12 @@ struct rank_progress {
 /// its forwards are used up, backwards.
 std::optional<task_kind> dispatch(const rank_plan& mine, const rank_progress& now);
 
+/// Whether what dispatch() chooses now stands in for a task that only its input is missing for.
+/// With inputs that are due at the very moment, a rank that grabs a stand-in at once is busy when
+/// they come: ZB-H1 then costs 12 in place of 7 (P = 8), however small the latency is. So whoever
+/// runs the rule first waits a little (simulate.hpp, conditions::patience; the stage actor).
+bool is_stand_in(const rank_plan& mine, const rank_progress& now);
+
 /// Whether every task of the rank has started.
 bool all_started(const rank_plan& mine, const rank_progress& now);
 

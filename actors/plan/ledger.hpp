@@ -45,6 +45,9 @@ public:
   /// What to start now; nothing: wait for a message.
   std::optional<task> next() const;
 
+  /// Whether next() is a stand-in for a task that only lacks its input; see dispatch.hpp.
+  bool next_stands_in() const { return is_stand_in(mine(), now_); }
+
   /// The next entry of a lane; null at its end.
   const lane_entry* head(task_kind kind) const;
 

@@ -43,7 +43,7 @@ double factor(const jitter& noise, const task& which) {
 }
 
 struct event {
-  enum class type : std::uint8_t { task_ended, input_arrived, slot_came_back, host_is_free };
+  enum class type : std::uint8_t { task_ended, input_arrived, slot_came_back, looks_again };
   ticks at;
   type what;
   std::int32_t rank;
@@ -87,6 +87,7 @@ private:
   struct device {
     ticks free_at = 0; // of all that has been issued
     ticks host_free_at = 0;
+    ticks waits_until = -1;  // for the input that it wants
     std::int32_t issued = 0; // and not ended
     ticks first_start = -1;
     ticks last_end = 0;
@@ -134,22 +135,7 @@ private:
   ticks to_ticks(double time) const { return std::llround(time / tick_); }
 
   ticks duration(std::int32_t rank, const task& which, bool split) const {
-    const auto& t = times_[which.chunk];
-    const auto slow = under_.slowness.empty() ? 1 : under_.slowness[rank];
-    const auto part = [&](task_kind kind, double time) {
-      return to_ticks(time * slow * factor(under_.noise, {kind, which.chunk, which.micro_batch}));
-    };
-    switch (which.kind) {
-    case task_kind::forward:
-      return part(task_kind::forward, t.forward);
-    case task_kind::backward:
-      return part(task_kind::backward, split ? t.backward : t.backward + t.weight);
-    case task_kind::weight:
-      return part(task_kind::weight, t.weight);
-    case task_kind::update:
-      break;
-    }
-    return part(task_kind::update, t.update);
+    return to_ticks(task_duration(of_, under_, rank, which, split));
   }
 
   void touch(std::int32_t rank) {
@@ -182,10 +168,22 @@ private:
         progress.backwards_started < static_cast<std::int32_t>(of_.by_rank[rank].backwards.size())
         && of_.by_rank[rank].backwards[progress.backwards_started].split;
       const auto next = ledgers_[rank].next();
-      if (!next)
+      if (!next || waits_patiently(rank))
         return;
       start(rank, *next, duration(rank, *next, split));
     }
+  }
+
+  /// Whether the rank still hopes for the input that it wants, in place of a stand-in.
+  bool waits_patiently(std::int32_t rank) {
+    auto& here = devices_[rank];
+    const auto until = here.free_at + to_ticks(under_.patience);
+    if (under_.dispatch_ahead > 0 || now_ >= until || !ledgers_[rank].next_stands_in())
+      return false;
+    if (here.waits_until != until)
+      events_.push({until, event::type::looks_again, rank, {}});
+    here.waits_until = until;
+    return true;
   }
 
   void start(std::int32_t rank, const task& which, ticks takes) {
@@ -207,7 +205,7 @@ private:
     if (under_.dispatch_ahead > 0) {
       finish_here(rank, which); // in queue order
       if (host > 0)
-        events_.push({here.host_free_at, event::type::host_is_free, rank, which});
+        events_.push({here.host_free_at, event::type::looks_again, rank, which});
     }
     if (!send_is_free(rank, which)) {
       for (const auto to : feeds_.receivers(which.kind, which.chunk))
@@ -269,7 +267,7 @@ private:
     case event::type::slot_came_back:
       ledgers_[next.rank].slot_returned(next.about.kind, next.about.chunk, next.to);
       break;
-    case event::type::host_is_free:
+    case event::type::looks_again:
       break;
     }
     touch(next.rank);
@@ -346,6 +344,16 @@ double simulation::cost() const {
   for (const auto& each : by_rank)
     worst = std::max(worst, each.idle());
   return worst;
+}
+
+double task_duration(const plan& of, const conditions& under, std::int32_t rank, const task& which,
+                     bool split) {
+  const auto chunk = static_cast<std::size_t>(which.chunk);
+  const auto& t = under.by_chunk.empty() ? under.stage : under.by_chunk[chunk];
+  const double share = under.by_chunk.empty() ? of.share() : 1;
+  const double slow = under.slowness.empty() ? 1 : under.slowness[static_cast<std::size_t>(rank)];
+  const double times[] = {t.forward, split ? t.backward : t.backward + t.weight, t.weight, t.update};
+  return times[static_cast<std::size_t>(which.kind)] * share * slow * factor(under.noise, which);
 }
 
 simulation simulate(const plan& of, const conditions& under) {

@@ -56,8 +56,16 @@ struct conditions {
   /// their own rank is there in queue order; what other ranks send must have arrived.
   std::int32_t dispatch_ahead = 0;
   double dispatch_time = 0; ///< of the host, for each task it issues
+  /// How long an idle rank waits for the input that it wants before it takes a stand-in. Larger than
+  /// the links' latency and small against the tasks. Not with dispatch ahead.
+  double patience = 0;
   bool keep_tasks = true;   ///< off: only the numbers, for very large plans
 };
+
+/// How long a task takes under these conditions. `split`: whether a backward leaves its weight
+/// gradient to a task of its own. The simulator's clock and emulated devices both ask this.
+double task_duration(const plan& of, const conditions& under, std::int32_t rank, const task& which,
+                     bool split);
 
 struct timed_task {
   std::int32_t rank = 0;

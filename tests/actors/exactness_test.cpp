@@ -156,7 +156,7 @@ TEST_CASE("random task times and a rendezvous transport change no byte, over 20 
     options.recompute = seed % 4 < 2;
     auto tasks = std::make_shared<random_delays>(seed, 2ms);
     auto transfers = std::make_shared<random_delays>(seed + 1000, 1ms);
-    options.extra_time = [tasks](std::int32_t, const plan::task&) { return tasks->next(); };
+    options.extra_time = [tasks](std::int32_t, const plan::task&, bool) { return tasks->next(); };
     options.network = net::make_loopback_network(
       stages + 1, {.slots = 1,
                    .latency = [transfers](const net::transfer&) { return transfers->next(); },

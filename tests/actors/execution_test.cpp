@@ -40,7 +40,7 @@ actors::pipeline_options options_for(const char* schedule, int stages, int micro
 /// A step of one slot a task on the test's clock.
 actors::step_report run_step(actors::pipeline_options options) {
   const auto micro_batches = options.plan.micro_batches;
-  options.extra_time = [](std::int32_t, const plan::task&) { return caf::timespan{slot}; };
+  options.extra_time = [](std::int32_t, const plan::task&, bool) { return caf::timespan{slot}; };
   tests::stepped_system system;
   auto line = system.start(std::move(options));
   auto report = system.train(line, tiny_batch(micro_batches));

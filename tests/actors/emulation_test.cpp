@@ -1,0 +1,56 @@
+#include <doctest/doctest.h>
+
+#include "actors/emulation.hpp"
+#include "actors/plan/make_plan.hpp"
+#include "tests/support/stepped_system.hpp"
+
+// Emulated devices under the test's own clock: what the real actors execute takes exactly the span
+// that the simulator plans, for every schedule.
+
+using namespace sluice;
+
+namespace {
+
+double executed_span(const plan::plan& plan, const actors::emulation& with) {
+  actors::pipeline_options options{.plan = plan, .deadline = std::chrono::hours(24)};
+  actors::emulate(options, with);
+  tests::stepped_system system;
+  auto line = system.start(std::move(options));
+  const auto report = system.train(line, actors::emulated_batch(plan.micro_batches));
+  system.let_run();
+  return report.span_seconds;
+}
+
+} // namespace
+
+TEST_CASE("every schedule executes in the planned span, P = 8 and M = 32") {
+  for (const auto& schedule : plan::all_schedules()) {
+    CAPTURE(schedule.name);
+    const auto plan = plan::make_plan(schedule.name, {.stages = 8, .micro_batches = 32});
+    if (plan.asynchronous)
+      continue;
+    const auto with = actors::parse_emulation("emulated:F=10s:B=10s:W=10s");
+    CHECK(executed_span(plan, with)
+          == doctest::Approx(plan::simulate(plan, with.conditions).span).epsilon(0.001));
+  }
+}
+
+TEST_CASE("with jitter every task keeps its own time, so the spans still agree") {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "interleaved", "zb-v"}) {
+    CAPTURE(schedule);
+    const auto plan = plan::make_plan(schedule, {.stages = 4, .micro_batches = 12});
+    const auto with
+      = actors::parse_emulation("emulated:F=10s:B=8s:W=9s:jitter=lognormal/0.3:slow=0.1x4:seed=3");
+    CHECK(executed_span(plan, with)
+          == doctest::Approx(plan::simulate(plan, with.conditions).span).epsilon(0.001));
+  }
+}
+
+TEST_CASE("a device that is not understood says which part and how to write it") {
+  for (const char* device : {"emulated:F=ten", "emulated:X=1ms", "emulated:F=1", "emulated:F",
+                             "emulated:jitter=normal/0.3", "emulated:slow=0.1"}) {
+    CAPTURE(device);
+    CHECK_THROWS_WITH_AS(actors::parse_emulation(device),
+                         doctest::Contains("write as in emulated:F=10ms"), std::invalid_argument);
+  }
+}
