@@ -68,6 +68,11 @@ struct task_done {
   plan::task what = {};
 };
 
+/// Stage to itself: it has waited long enough for the input that it wants.
+struct look_again {
+  std::uint64_t epoch = 0;
+};
+
 /// One task as it ran, on the actor system's clock.
 struct executed_task {
   plan::task what = {};

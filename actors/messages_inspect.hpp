@@ -14,6 +14,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(sluice, caf::first_custom_type_id + 1000)
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::arrived))
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::channel_failed))
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::task_done))
+  CAF_ADD_TYPE_ID(sluice, (sluice::actors::look_again))
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::stage_done))
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::apply))
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::stage_applied))
@@ -117,6 +118,11 @@ bool inspect(Inspector& f, channel_failed& x) {
 template <class Inspector>
 bool inspect(Inspector& f, task_done& x) {
   return f.object(x).fields(f.field("epoch", x.epoch), f.field("what", x.what));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, look_again& x) {
+  return f.object(x).fields(f.field("epoch", x.epoch));
 }
 
 template <class Inspector>

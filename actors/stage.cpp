@@ -1,10 +1,12 @@
 #include "actors/stage.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "actors/plan/make_plan.hpp"
+#include "actors/plan/simulate.hpp"
 
 namespace sluice::actors {
 
@@ -54,6 +56,12 @@ caf::behavior stage_state::make_behavior() {
       guarded([&] { throw std::runtime_error(message.what); });
     },
     [this](const task_done& message) { guarded([&] { on_task_done(message); }); },
+    [this](const look_again& message) {
+      guarded([&] {
+        if (message.epoch == epoch_)
+          advance(now_ns());
+      });
+    },
     [this](const apply& message) {
       guarded([&] {
         work_.parameters().update(work_.stream(), message);
@@ -86,6 +94,7 @@ void stage_state::on_begin(const begin_step& message) {
     return; // The abort, being urgent, overtook it.
   step_ = message;
   run_ = &run_of(message);
+  patient_until_ns_ = 0;
   const bool with_targets = message.purpose != kernels::nn::purpose::predict;
   run_->book.reset({.to_first = 1, .to_last = with_targets});
   tasks_.clear();
@@ -144,10 +153,26 @@ void stage_state::note(const net::transfer& what) {
 void stage_state::advance(std::int64_t since_ns) {
   if (phase_ != phase::running || busy_)
     return;
-  if (const auto next = run_->book.next())
+  const auto next = run_->book.next();
+  if (next && !waits_patiently())
     start(*next, since_ns);
-  else if (run_->book.all_started())
+  else if (!next && run_->book.all_started())
     exchange_twins();
+}
+
+/// Whether to hope for the wanted input a little longer, in place of a stand-in.
+bool stage_state::waits_patiently() {
+  if (!run_->book.next_stands_in() || tasks_.empty())
+    return false;
+  const auto& last = tasks_.back();
+  const auto taken = static_cast<double>(last.end_ns - last.start_ns);
+  const auto until = last.end_ns + std::llround(taken * plan::default_patience);
+  const auto left = until - now_ns();
+  if (left <= 0)
+    return false;
+  if (std::exchange(patient_until_ns_, until) != until)
+    compat::tell_after(self_, self_, std::chrono::nanoseconds(left), look_again{epoch_});
+  return true;
 }
 
 void stage_state::start(const plan::task& task, std::int64_t since_ns) {

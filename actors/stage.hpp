@@ -73,6 +73,7 @@ private:
   void enter(std::uint64_t epoch);
   void note(const net::transfer& what);
   void advance(std::int64_t since_ns);
+  bool waits_patiently();
   void start(const plan::task& task, std::int64_t since_ns);
   kernels::tensor_list compute(const plan::task& task);
   void pass_on(const plan::task& task, kernels::tensor_list results);
@@ -107,6 +108,7 @@ private:
   run* run_ = nullptr;
   std::optional<executed_task> busy_; ///< the task on the device
   std::int64_t due_ns_ = 0;           ///< when an emulated one ends
+  std::int64_t patient_until_ns_ = 0; ///< a look_again is under way for then
   kernels::tensor_list results_;      ///< of that task, until it is done
   std::vector<executed_task> tasks_;
   std::vector<net::transfer> early_; ///< arrivals of a step whose begin is still under way

@@ -87,6 +87,7 @@ private:
   struct device {
     ticks free_at = 0; // of all that has been issued
     ticks host_free_at = 0;
+    ticks last_task = 0;     // how long it took
     ticks waits_until = -1;  // for the input that it wants
     std::int32_t issued = 0; // and not ended
     ticks first_start = -1;
@@ -177,7 +178,8 @@ private:
   /// Whether the rank still hopes for the input that it wants, in place of a stand-in.
   bool waits_patiently(std::int32_t rank) {
     auto& here = devices_[rank];
-    const auto until = here.free_at + to_ticks(under_.patience);
+    const auto until
+      = here.free_at + std::llround(static_cast<double>(here.last_task) * under_.patience);
     if (under_.dispatch_ahead > 0 || now_ >= until || !ledgers_[rank].next_stands_in())
       return false;
     if (here.waits_until != until)
@@ -196,6 +198,7 @@ private:
     const auto end = begin + takes;
     here.free_at = end;
     here.work += takes;
+    here.last_task = takes;
     here.first_start = here.first_start < 0 ? begin : here.first_start;
     here.last_end = end;
     ++here.issued;
