@@ -157,10 +157,8 @@ batch emulated_batch(std::int32_t micro_batches) {
   kernels::buffer_pool pool(kernels::make_cpu_device());
   batch result;
   for (std::int32_t m = 0; m < micro_batches; ++m)
-    result.push_back({{pool.zeros(kernels::dtype::float32, {1})},
-                      {pool.zeros(kernels::dtype::int32, {1})},
-                      1,
-                      1});
+    result.push_back(
+      {{pool.zeros(kernels::dtype::float32, {1})}, {pool.zeros(kernels::dtype::int32, {1})}, 1, 1});
   return result;
 }
 

@@ -48,7 +48,8 @@ struct begin_step {
   std::uint64_t step = 0; ///< optimizer steps so far
   kernels::nn::purpose purpose = kernels::nn::purpose::train;
   std::int32_t micro_batches = 0;
-  double loss_scale = 1.0;
+  double learning_rate = 0;                     ///< of updates within the step (asynchronous plans)
+  std::vector<double> loss_scales = {};         ///< by micro-batch
   std::vector<std::int64_t> first_samples = {}; ///< by micro-batch
 };
 
@@ -98,6 +99,7 @@ struct stage_memory {
   std::uint64_t peak_activation_bytes = 0;
   std::uint64_t peak_transfer_bytes = 0; ///< receive slots and unsent outputs
   std::uint64_t peak_bytes = 0;          ///< everything, parameters included
+  std::int32_t peak_weight_versions = 1; ///< kept at once by one chunk
   std::uint64_t device_allocations = 0;  ///< calls to the device's allocator since the start
 };
 

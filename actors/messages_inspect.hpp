@@ -101,8 +101,8 @@ template <class Inspector>
 bool inspect(Inspector& f, begin_step& x) {
   return f.object(x).fields(
     f.field("epoch", x.epoch), f.field("step", x.step), f.field("purpose", x.purpose),
-    f.field("micro_batches", x.micro_batches), f.field("loss_scale", x.loss_scale),
-    f.field("first_samples", x.first_samples));
+    f.field("micro_batches", x.micro_batches), f.field("learning_rate", x.learning_rate),
+    f.field("loss_scales", x.loss_scales), f.field("first_samples", x.first_samples));
 }
 
 template <class Inspector>
@@ -147,6 +147,7 @@ bool inspect(Inspector& f, stage_memory& x) {
                             f.field("peak_activation_bytes", x.peak_activation_bytes),
                             f.field("peak_transfer_bytes", x.peak_transfer_bytes),
                             f.field("peak_bytes", x.peak_bytes),
+                            f.field("peak_weight_versions", x.peak_weight_versions),
                             f.field("device_allocations", x.device_allocations));
 }
 

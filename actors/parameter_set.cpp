@@ -45,7 +45,7 @@ void parameter_set::add(const hosted_chunk& chunk) {
   for (auto& of : chunk.module->parameters()) {
     auto found = std::ranges::find(entries_, of.name, &entry::name);
     if (found == entries_.end()) {
-      entries_.push_back({.name = of.name, .accumulators = {}});
+      entries_.push_back({.name = of.name, .accumulators = {}, .chunk = chunk.chunk});
       found = entries_.end() - 1;
     } else {
       of.value = found->lead().value; // Tied on this device: one copy.
@@ -94,24 +94,27 @@ std::vector<parameter_set::twin> parameter_set::own_twins(kernels::stream& on) c
 }
 
 void parameter_set::combine(kernels::stream& on, std::vector<twin> received) {
-  for (auto& each : entries_) {
-    if (each.shared < 0)
-      continue;
-    std::vector<std::pair<std::int32_t, tensor>> parts;
-    for (const auto& [ordinal, of] : each.accumulators)
-      parts.emplace_back(ordinal, of->gradient);
-    for (auto& other : received)
-      if (other.parameter == each.shared)
-        parts.emplace_back(other.ordinal, std::move(other.gradient));
-    std::ranges::sort(parts, {}, [](const auto& part) { return part.first; });
-    // The first part becomes the sum; it is ours to change, whether own or received.
-    auto& sum = parts.front().second;
-    for (std::size_t i = 1; i < parts.size(); ++i)
-      kernels::ops::add_into(on, sum, parts[i].second);
-    auto& gradient = each.lead().gradient;
-    if (!sum.shares_buffer_with(gradient))
-      std::ranges::copy(std::as_const(sum).bytes_span(), gradient.bytes_span().begin());
-  }
+  for (auto& each : entries_)
+    combine(on, each, received);
+}
+
+void parameter_set::combine(kernels::stream& on, entry& of, std::vector<twin>& received) {
+  if (of.shared < 0)
+    return;
+  std::vector<std::pair<std::int32_t, tensor>> parts;
+  for (const auto& [ordinal, accumulator] : of.accumulators)
+    parts.emplace_back(ordinal, accumulator->gradient);
+  for (auto& other : received)
+    if (other.parameter == of.shared)
+      parts.emplace_back(other.ordinal, std::move(other.gradient));
+  std::ranges::sort(parts, {}, [](const auto& part) { return part.first; });
+  // The first part becomes the sum; it is ours to change, whether own or received.
+  auto& sum = parts.front().second;
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    kernels::ops::add_into(on, sum, parts[i].second);
+  auto& gradient = of.lead().gradient;
+  if (!sum.shares_buffer_with(gradient))
+    std::ranges::copy(std::as_const(sum).bytes_span(), gradient.bytes_span().begin());
 }
 
 std::vector<gradient_square> parameter_set::squares(kernels::stream& on) const {
@@ -126,6 +129,38 @@ void parameter_set::update(kernels::stream& on, const apply& with) {
   for (auto& each : entries_)
     optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,
                      with.gradient_scale);
+}
+
+void parameter_set::update_chunk(kernels::stream& on, std::int32_t chunk, const apply& with) {
+  std::vector<twin> none;
+  for (auto& each : entries_) {
+    if (each.chunk != chunk)
+      continue;
+    combine(on, each, none);
+    optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,
+                     with.gradient_scale);
+    for (auto& [ordinal, of] : each.accumulators)
+      std::ranges::fill(of->gradient.bytes_span(), std::byte{0});
+  }
+}
+
+std::vector<tensor> parameter_set::values(std::int32_t chunk) const {
+  std::vector<tensor> result;
+  for (const auto& each : entries_)
+    if (each.chunk == chunk)
+      result.push_back(each.lead().value);
+  return result;
+}
+
+void parameter_set::set_values(std::int32_t chunk, const std::vector<tensor>& values) {
+  auto next = values.begin();
+  for (auto& each : entries_) {
+    if (each.chunk != chunk)
+      continue;
+    for (auto& [ordinal, of] : each.accumulators)
+      of->value = *next;
+    ++next;
+  }
 }
 
 std::vector<std::string> parameter_set::owned_names() const {

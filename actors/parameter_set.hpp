@@ -75,6 +75,14 @@ public:
 
   void update(kernels::stream& on, const apply& with);
 
+  /// The update of an asynchronous plan: of one chunk, within a step; its gradients start anew.
+  /// None of its parameters may have a holder elsewhere.
+  void update_chunk(kernels::stream& on, std::int32_t chunk, const apply& with);
+
+  /// The values of a chunk's parameters; another version of them.
+  std::vector<kernels::tensor> values(std::int32_t chunk) const;
+  void set_values(std::int32_t chunk, const std::vector<kernels::tensor>& values);
+
   /// The names of the parameters that this rank is the first holder of.
   std::vector<std::string> owned_names() const;
   std::vector<std::string> optimizer_slots() const;
@@ -86,9 +94,13 @@ public:
   void install(const std::string& name, const kernels::tensor_list& state);
 
 private:
+  struct entry;
+  void combine(kernels::stream& on, entry& of, std::vector<twin>& received);
+
   struct entry {
     std::string name;
     std::vector<std::pair<std::int32_t, kernels::nn::parameter*>> accumulators; ///< by ordinal
+    std::int32_t chunk = 0;                  ///< the first here that holds it
     std::int32_t shared = -1;                ///< index into the shared parameters, or -1
     bool owner = true;                       ///< this rank is the first holder
     std::vector<kernels::tensor> state = {}; ///< of the optimizer

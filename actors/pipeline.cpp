@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include <caf/init_global_meta_objects.hpp>
+#include <fmt/format.h>
 
 #include "actors/model_layout.hpp"
 #include "actors/plan/check.hpp"
@@ -44,6 +45,20 @@ std::string text_of(const caf::error& problem) {
   return caf::to_string(problem);
 }
 
+/// Updates within a step leave no moment at which all stages could add gradients or norms.
+void check_asynchronous(const pipeline_options& options, const model_layout& layout) {
+  if (options.clip > 0)
+    throw std::invalid_argument(
+      fmt::format("{} updates within the step, where no global norm can be had: set clip to 0",
+                  options.plan.schedule));
+  for (const auto& shared : layout.shared)
+    if (!shared.other_ranks(shared.holders.front().rank).empty())
+      throw std::invalid_argument(
+        fmt::format("{} updates within the step, so that {} cannot be shared by several stages: do "
+                    "not tie it",
+                    options.plan.schedule, shared.name));
+}
+
 } // namespace
 
 struct pipeline::implementation {
@@ -83,6 +98,8 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
     throw std::invalid_argument("the plan cannot run: " + verdict.text);
   auto layout =
     lay_out({options.plan, options.layers, options.cut, options.layer_costs, options.recompute});
+  if (options.plan.asynchronous)
+    check_asynchronous(options, layout);
   impl_->parts = std::move(layout.part_layers);
   impl_->system = options.system;
   if (impl_->system == nullptr) {

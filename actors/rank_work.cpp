@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "actors/weight_versions.hpp"
+
 namespace sluice::actors {
 
 using kernels::buffer_use;
@@ -16,6 +18,7 @@ using plan::task_kind;
 struct rank_work::in_flight {
   kernels::nn::activation saved;
   std::int32_t micro_batch = -1; ///< -1: free
+  std::int32_t version = 0;      ///< of the weights that its forward used
 };
 
 struct rank_work::chunk_state {
@@ -23,6 +26,14 @@ struct rank_work::chunk_state {
   std::vector<std::unique_ptr<in_flight>> slots; ///< as many as were ever in flight at once
   /// What each kind of task needed of the pool, noted at its first run.
   std::array<std::optional<kernels::buffer_pool::task_demand>, 3> demand;
+  std::optional<weight_versions> versions;    ///< during an asynchronous step
+  std::vector<std::int32_t> forward_versions; ///< of its forwards to come, the next one last
+
+  /// Gives the modules the weights that a task is to use.
+  void use(const plan::lane_entry& which) {
+    if (versions)
+      versions->use(which.version);
+  }
 
   in_flight& start(std::int32_t micro_batch) {
     auto found = std::ranges::find(slots, -1, [](const auto& slot) { return slot->micro_batch; });
@@ -67,19 +78,27 @@ void rank_work::set_up(std::uint64_t seed) {
 }
 
 void rank_work::begin(const begin_step& step, const plan::plan& of, std::uint64_t seed) {
-  step_ = {.purpose = step.purpose,
-           .seed = seed,
-           .step = step.step,
-           .first_sample = 0,
-           .loss_scale = step.loss_scale};
+  step_ = step;
+  context_ = {.purpose = step.purpose, .seed = seed, .step = step.step};
   plan_ = &of;
-  first_samples_ = step.first_samples;
   losses_.clear();
   held_ = 0;
   peak_held_ = 0;
   stream_.pool().reset_peaks();
   if (step.purpose == kernels::nn::purpose::train)
     parameters_.zero_gradients();
+  const auto& mine = of.by_rank[static_cast<std::size_t>(rank_)];
+  for (auto& each : chunks_) {
+    each->versions.reset();
+    if (!of.asynchronous)
+      continue;
+    each->versions.emplace(parameters_, each->hosted.chunk);
+    each->forward_versions.clear();
+    for (const auto& entry : mine.forwards)
+      if (entry.chunk == each->hosted.chunk)
+        each->forward_versions.push_back(entry.version);
+    std::ranges::reverse(each->forward_versions);
+  }
 }
 
 rank_work::chunk_state& rank_work::chunk(std::int32_t id) {
@@ -91,8 +110,9 @@ rank_work::chunk_state& rank_work::chunk(std::int32_t id) {
 }
 
 kernels::nn::micro_batch rank_work::context(std::int32_t micro_batch) const {
-  auto result = step_;
-  result.first_sample = first_samples_.at(static_cast<std::size_t>(micro_batch));
+  auto result = context_;
+  result.first_sample = step_.first_samples.at(static_cast<std::size_t>(micro_batch));
+  result.loss_scale = step_.loss_scales.at(static_cast<std::size_t>(micro_batch));
   return result;
 }
 
@@ -128,6 +148,10 @@ tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs
   auto& of = chunk(which.chunk);
   auto& slot = of.start(which.micro_batch);
   peak_held_ = std::max(peak_held_, ++held_);
+  of.use(which);
+  slot.version = which.version;
+  if (of.versions)
+    of.forward_versions.pop_back();
   tensor_list outputs;
   noting_demand(of, task_kind::forward, [&] {
     outputs =
@@ -150,6 +174,7 @@ tensor_list rank_work::backward(const plan::lane_entry& which, tensor_list gradi
   auto& of = chunk(which.chunk);
   auto& slot = of.of(which.micro_batch);
   const auto context = this->context(which.micro_batch);
+  of.use(which);
   tensor_list results;
   noting_demand(of, task_kind::backward, [&] {
     results = of.hosted.module->backward_input(stream_, context, std::move(gradients), slot.saved);
@@ -168,10 +193,34 @@ tensor_list rank_work::backward(const plan::lane_entry& which, tensor_list gradi
 void rank_work::weight(const plan::lane_entry& which) {
   auto& of = chunk(which.chunk);
   auto& slot = of.of(which.micro_batch);
+  of.use(which);
   noting_demand(of, task_kind::weight, [&] {
     of.hosted.module->backward_weight(stream_, context(which.micro_batch), slot.saved);
   });
   release(slot);
+}
+
+void rank_work::update(const plan::lane_entry& which) {
+  auto& of = chunk(which.chunk);
+  if (!of.versions)
+    throw std::logic_error("an update within a step of a synchronous plan");
+  // Updates are counted over all steps, since the optimizer's bias correction goes by that.
+  const auto& lane = plan_->by_rank[static_cast<std::size_t>(rank_)].updates;
+  const auto a_step = std::ranges::count(lane, which.chunk, &plan::lane_entry::chunk);
+  of.versions->update(stream_, {.epoch = step_.epoch,
+                                .step = step_.step * static_cast<std::uint64_t>(a_step)
+                                      + static_cast<std::uint64_t>(of.versions->newest()),
+                                .learning_rate = step_.learning_rate});
+  forget_versions(of);
+}
+
+/// Drops the versions that neither a forward to come nor a micro-batch in flight needs.
+void rank_work::forget_versions(chunk_state& of) {
+  auto needed = of.forward_versions.empty() ? of.versions->newest() : of.forward_versions.back();
+  for (const auto& slot : of.slots)
+    if (slot->micro_batch >= 0)
+      needed = std::min(needed, slot->version);
+  of.versions->drop_below(needed);
 }
 
 void rank_work::release(in_flight& slot) noexcept {
@@ -183,6 +232,9 @@ void rank_work::release(in_flight& slot) noexcept {
 /// What the credits allow a chunk to hold, any step may come to hold, whatever the timing: takes
 /// it from the device at the end of the first one.
 void rank_work::end() {
+  for (auto& of : chunks_)
+    if (of->versions)
+      of->versions->use(of->versions->newest());
   if (step_.purpose != kernels::nn::purpose::train || reserved_)
     return;
   reserved_ = true;
@@ -208,10 +260,15 @@ void rank_work::abandon() noexcept {
 
 stage_memory rank_work::memory() {
   const auto usage = stream_.pool().usage();
+  std::int32_t versions = 1;
+  for (const auto& of : chunks_)
+    if (of->versions)
+      versions = std::max(versions, of->versions->peak());
   return {.peak_activations = peak_held_,
           .peak_activation_bytes = usage.peak(buffer_use::activation),
           .peak_transfer_bytes = usage.peak(buffer_use::transfer),
           .peak_bytes = usage.peak_total_bytes,
+          .peak_weight_versions = versions,
           .device_allocations = usage.device_allocations};
 }
 

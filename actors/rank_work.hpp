@@ -37,6 +37,9 @@ public:
   /// The gradient of the weights; frees the activation.
   void weight(const plan::lane_entry& which);
 
+  /// Updates a chunk's weights within the step: asynchronous plans only.
+  void update(const plan::lane_entry& which);
+
   /// Ends a step. After the first training step, takes from the device what the plan's credits
   /// allow and that step happened not to need, so that no later one allocates.
   void end();
@@ -59,14 +62,15 @@ private:
   template <class Function>
   void noting_demand(chunk_state& of, plan::task_kind kind, Function task);
   void release(in_flight& slot) noexcept;
+  void forget_versions(chunk_state& of);
 
   std::int32_t rank_;
   kernels::stream stream_;
   std::vector<std::unique_ptr<chunk_state>> chunks_;
   parameter_set parameters_;
 
-  kernels::nn::micro_batch step_;
-  std::vector<std::int64_t> first_samples_;
+  kernels::nn::micro_batch context_; ///< what all micro-batches of the step share
+  begin_step step_;
   std::vector<micro_batch_loss> losses_;
   const plan::plan* plan_ = nullptr; ///< of the step under way
   bool reserved_ = false;

@@ -213,7 +213,8 @@ kernels::tensor_list stage_state::compute(const plan::task& task) {
     work_.weight(entry);
     return {};
   case task_kind::update:
-    throw std::logic_error("updates within a step are not built yet");
+    work_.update(entry);
+    return {};
   }
   auto inputs = sources.empty() ? take(payload::input, trainer_rank())
                                 : take(payload::activation, rank_of_chunk(sources.front()));
@@ -261,13 +262,18 @@ void stage_state::pass_on(const plan::task& task, kernels::tensor_list results) 
 /// Sends this rank's gradients of shared parameters to their other holders.
 void stage_state::exchange_twins() {
   phase_ = phase::exchanging;
-  if (step_.purpose == kernels::nn::purpose::train)
+  if (exchanges_twins())
     for (const auto& twin : work_.parameters().own_twins(work_.stream()))
       for (const auto to :
            config_->shared[static_cast<std::size_t>(twin.parameter)].other_ranks(config_->rank))
         endpoint_.send({epoch_, payload::twin, config_->rank, to, twin.parameter, twin.ordinal},
                        {twin.gradient});
   finish_exchange();
+}
+
+/// An asynchronous plan has made its updates already.
+bool stage_state::exchanges_twins() const {
+  return step_.purpose == kernels::nn::purpose::train && !run_->plan.asynchronous;
 }
 
 /// Goes on once everything that travels outside the plan has arrived.
@@ -283,11 +289,11 @@ void stage_state::finish_exchange() {
     compat::tell(self_, trainer_, state_installed{epoch_, config_->rank});
     return;
   }
-  const bool training = step_.purpose == kernels::nn::purpose::train;
-  if (training && loose_.size() < work_.parameters().foreign_twins())
+  const bool exchanges = exchanges_twins();
+  if (exchanges && loose_.size() < work_.parameters().foreign_twins())
     return;
   stage_done answer{epoch_, config_->rank, work_.losses(), {}, tasks_, {}};
-  if (training) {
+  if (exchanges) {
     std::vector<parameter_set::twin> received;
     for (const auto& what : loose_)
       received.push_back({what.chunk, what.micro_batch, endpoint_.take(what, pool).front()});

@@ -77,6 +77,7 @@ private:
   void start(const plan::task& task, std::int64_t since_ns);
   kernels::tensor_list compute(const plan::task& task);
   void pass_on(const plan::task& task, kernels::tensor_list results);
+  bool exchanges_twins() const;
   void exchange_twins();
   void finish_exchange();
   void finish_abort();

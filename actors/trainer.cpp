@@ -189,6 +189,10 @@ void trainer_state::fail(const std::string& what) {
 }
 
 void trainer_state::give_up() {
+  if (config_->training.asynchronous && purpose_ == purpose::train && broken_.empty())
+    broken_ = running_->failure
+            + "; an asynchronous step that fails leaves the weights between two "
+              "steps: continue from the last checkpoint";
   if (running_->promise.pending())
     running_->promise.deliver(caf::make_error(caf::sec::runtime_error, running_->failure));
   else
@@ -263,8 +267,8 @@ void trainer_state::run_batch(purpose why, const std::shared_ptr<const batch>& d
       samples += part.samples;
       valid_targets_ += part.valid_targets;
     }
-    // Applied once, in the backward of the loss; a batch without a valid target has gradient 0.
-    begin.loss_scale = valid_targets_ > 0 ? 1.0 / static_cast<double>(valid_targets_) : 0.0;
+    begin.loss_scales = loss_scales(*data);
+    begin.learning_rate = config_->learning_rate(step_);
     report_ = step_report{.step = step_, .valid_targets = valid_targets_};
     to_all(begin,
            [this] { purpose_ == purpose::predict ? finish_prediction() : finish_training(); });
@@ -286,6 +290,30 @@ void trainer_state::check(const batch& data, purpose why) const {
     if (data[i].inputs.empty() || (why != purpose::predict && data[i].targets.empty()))
       throw std::invalid_argument(
         fmt::format("micro-batch {} has no {}", i, data[i].inputs.empty() ? "inputs" : "targets"));
+}
+
+/// What each loss is divided by, applied once, in the backward of the loss: the valid targets of
+/// all micro-batches that one update sums. A sum without a valid target has gradient 0.
+std::vector<double> trainer_state::loss_scales(const batch& data) const {
+  // An asynchronous plan has several updates a step, at the same micro-batches on each rank.
+  std::vector<std::size_t> ends;
+  if (config_->training.asynchronous && purpose_ == purpose::train)
+    for (const auto& update : config_->training.by_rank.front().updates)
+      ends.push_back(static_cast<std::size_t>(update.micro_batch) + 1);
+  else
+    ends.push_back(data.size());
+  std::vector<double> scales(data.size());
+  std::size_t begin = 0;
+  for (const auto end : ends) {
+    std::int64_t valid = 0;
+    for (auto m = begin; m < end; ++m)
+      valid += data[m].valid_targets;
+    std::fill(scales.begin() + static_cast<std::ptrdiff_t>(begin),
+              scales.begin() + static_cast<std::ptrdiff_t>(end),
+              valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
+    begin = end;
+  }
+  return scales;
 }
 
 /// Sends inputs to the first chunks and targets to the last.
@@ -336,6 +364,12 @@ void trainer_state::finish_training() {
     finish(caf::make_message(std::move(report_)));
   };
   if (purpose_ == purpose::evaluate) {
+    report();
+    return;
+  }
+  if (config_->training.asynchronous) { // The stages have made their updates.
+    report_.learning_rate = config_->learning_rate(step_);
+    ++step_;
     report();
     return;
   }

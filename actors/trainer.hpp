@@ -116,6 +116,7 @@ private:
 
   void run_batch(kernels::nn::purpose purpose, const std::shared_ptr<const batch>& data);
   void check(const batch& data, kernels::nn::purpose purpose) const;
+  std::vector<double> loss_scales(const batch& data) const;
   void feed(const batch& data);
   void finish_training();
   void finish_prediction();

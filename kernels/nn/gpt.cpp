@@ -49,7 +49,7 @@ std::vector<module_ptr> make_gpt(const gpt_config& config, dtype type) {
     model.push_back(make_attention_block(prefix, block, type));
     model.push_back(make_mlp_block(prefix, block, type));
   }
-  model.push_back(make_gpt_head(config.vocabulary, config.width, type));
+  model.push_back(make_gpt_head(config.vocabulary, config.width, type, config.tied));
   return model;
 }
 

@@ -14,6 +14,7 @@ struct gpt_config {
   std::int64_t heads = 4;
   std::int64_t length = 128; ///< the longest sequence
   double dropout = 0;
+  bool tied = true;              ///< the head's matrix is the embedding's
 };
 
 /// GPT-2 as 2 layers + 2 modules, to be cut between any two of them:

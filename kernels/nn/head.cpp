@@ -33,11 +33,15 @@ tensor_list with_no_target_gradient(tensor hidden) {
 
 class gpt_head final : public layer {
 public:
-  gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type)
+  gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type, bool tied)
     : layer("head", type,
             {{"ln_f.weight", {width}, ones()},
              {"ln_f.bias", {width}, zeros()},
-             {"wte.weight", {vocabulary, width}, normal(0.02), true, 1}}) {}
+             {tied ? "wte.weight" : "lm_head.weight",
+              {vocabulary, width},
+              normal(0.02),
+              true,
+              tied ? 1 : 0}}) {}
 
   tensor_list forward(stream& on, const micro_batch& which, tensor_list inputs,
                       activation& save) override {
@@ -128,8 +132,8 @@ private:
 
 } // namespace
 
-module_ptr make_gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type) {
-  return std::make_unique<gpt_head>(vocabulary, width, type);
+module_ptr make_gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type, bool tied) {
+  return std::make_unique<gpt_head>(vocabulary, width, type, tied);
 }
 
 module_ptr make_classifier_head(std::int64_t classes, std::int64_t width, dtype type) {

@@ -8,10 +8,12 @@ namespace sluice::kernels::nn {
 ///
 /// The module is named "head". Parameters: ln_f.weight and .bias [width], and wte.weight
 /// [vocabulary, width], accumulator 1 of two: its value is the embedding's (see tie.hpp).
+/// Not tied, the matrix is a parameter of its own, lm_head.weight.
 /// Shapes: train and evaluate: hidden [samples, T, width] and targets int32 [samples, T] -> the
 /// sum of the losses, a float64 scalar; predict: hidden -> logits [samples, T, vocabulary].
 /// Only `hidden` has a gradient.
-module_ptr make_gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type = dtype::float32);
+module_ptr make_gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type = dtype::float32,
+                         bool tied = true);
 
 /// The last layer of a classifier: linear and cross-entropy.
 ///

@@ -46,28 +46,26 @@ TEST_CASE("after the first step no stage allocates a tensor or scratch") {
   constexpr int micro_batches = 8;
   for (const std::string schedule : {"gpipe", "1f1b", "zb-h1", "interleaved", "zb-v"}) {
     CAPTURE(schedule);
-    const auto plan
-      = plan::make_plan(schedule, {.stages = stages, .micro_batches = micro_batches});
+    const auto plan = plan::make_plan(schedule, {.stages = stages, .micro_batches = micro_batches});
     auto watch = std::make_shared<stage_watch>();
     std::array<int, stages> tasks_per_step{};
     for (std::size_t rank = 0; rank < stages; ++rank)
       tasks_per_step[rank] = static_cast<int>(plan.by_rank[rank].tasks());
-    actors::pipeline line(
-      {.plan = plan,
-       .layers =
-         [] {
-           return kernels::nn::make_gpt({.vocabulary = vocabulary,
-                                         .layers = 3,
-                                         .width = 64,
-                                         .heads = 4,
-                                         .length = length,
-                                         .dropout = 0.1});
-         },
-       .extra_time =
-         [watch, tasks_per_step](std::int32_t rank, const plan::task&, bool) {
-           watch->look(rank, tasks_per_step[static_cast<std::size_t>(rank)]);
-           return caf::timespan{0};
-         }});
+    actors::pipeline line({.plan = plan,
+                           .layers =
+                             [] {
+                               return kernels::nn::make_gpt({.vocabulary = vocabulary,
+                                                             .layers = 3,
+                                                             .width = 64,
+                                                             .heads = 4,
+                                                             .length = length,
+                                                             .dropout = 0.1});
+                             },
+                           .extra_time =
+                             [watch, tasks_per_step](std::int32_t rank, const plan::task&, bool) {
+                               watch->look(rank, tasks_per_step[static_cast<std::size_t>(rank)]);
+                               return caf::timespan{0};
+                             }});
     tests::token_batches batches(vocabulary, length);
     const std::vector<std::int64_t> samples(micro_batches, 2);
     auto report = line.train(batches.make(1, samples));
@@ -79,8 +77,7 @@ TEST_CASE("after the first step no stage allocates a tensor or scratch") {
       const auto& counts = watch->counts[rank];
       CHECK(watch->tasks[rank] == 5 * tasks_per_step[rank]);
       CHECK(counts.largest_bytes < envelope_bytes);
-      CHECK(report.stages[rank].memory.device_allocations
-            == first[rank].memory.device_allocations);
+      CHECK(report.stages[rank].memory.device_allocations == first[rank].memory.device_allocations);
       MESSAGE(schedule << ", stage " << rank << ": " << counts.ours
                        << " allocations for messages and " << counts.products
                        << " inside the product library in 4 steps of " << tasks_per_step[rank]

@@ -28,19 +28,16 @@ struct outcome {
 
 /// One step in float64, in which the order of sums shows only in the last digits.
 outcome run(const actors::batch& data) {
-  actors::pipeline line({.plan = plan::make_plan(
-                           "1f1b", {.stages = 2,
-                                    .micro_batches = static_cast<std::int32_t>(data.size())}),
-                         .layers =
-                           [] {
-                             return kernels::nn::make_gpt({.vocabulary = vocabulary,
-                                                           .layers = 1,
-                                                           .width = 6,
-                                                           .heads = 2,
-                                                           .length = length},
-                                                          dtype::float64);
-                           },
-                         .optimizer = tests::keeping_gradients(kernels::nn::make_sgd())});
+  actors::pipeline line(
+    {.plan = plan::make_plan(
+       "1f1b", {.stages = 2, .micro_batches = static_cast<std::int32_t>(data.size())}),
+     .layers =
+       [] {
+         return kernels::nn::make_gpt(
+           {.vocabulary = vocabulary, .layers = 1, .width = 6, .heads = 2, .length = length},
+           dtype::float64);
+       },
+     .optimizer = tests::keeping_gradients(kernels::nn::make_sgd())});
   const auto report = line.train(data);
   return {report.loss, report.gradient_norm, tests::bytes_of(*line.state())};
 }
