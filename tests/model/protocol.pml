@@ -1,0 +1,434 @@
+/* The protocol of one step, written for the model checker spin from its description in words (the
+ * dispatch rule's five lines, lanes, warm-up levels, credits, stand-in; what stages and channels
+ * say to each other), not from the C++. What comes before this file is a plan as data, printed by
+ * promela_of_plan: constants, and load_plan() and wire_up(), which fill a rank's lanes and start
+ * the wires. Nothing below knows of any schedule.
+ *
+ *     rank --out--> wire --slot, news--> rank        an edge: a payload kind into one chunk
+ *
+ * A rank hands a transfer to its edge and goes on at once: out never fills. A wire brings the
+ * transfers of its edge, in order, to the receiver: it tells it (news) that one is there, and holds
+ * the next one back until the receiver has taken it. With CAPACITY 1 the transfer lies in a slot at
+ * the receiver; with CAPACITY 0 (rendezvous) it stays with the sender until the task that uses it
+ * starts. What a wire does takes as long as it likes; so does a task: its start and its end are two
+ * steps, and all that other processes do may fall between any two steps.
+ *
+ * What is joined into one step, and why no behaviour is lost by it:
+ * - d_step around the choice and the bookkeeping of a rank: they touch the rank's own variables
+ *   only, are deterministic, and cannot block, so no other process can tell.
+ * - Reading one piece of news and choosing again is one handler of the stage actor. As a task's
+ *   start is a step of its own, more news may still come first: the model allows more than the
+ *   actor does, which chooses at once.
+ * - News is read only while no task runs. The actor also notes it while its device is busy, but
+ *   looks at its notes only when the task has ended, and here a rank may read any amount of news
+ *   between the end of a task and the next start.
+ * - The end of a task and the sending of its result: out never blocks, and nobody else can see the
+ *   rank's variables between the two.
+ * The search may also leave out interleavings (partial order reduction): each channel has one
+ * sender and one receiver, which xr and xs tell spin, and pan checks that it is so.
+ */
+
+#define NONE 255 /* no task; no micro-batch */
+#define chunk_in(entry) ((entry) >> 4 & 1)
+#define batch_in(entry) ((entry) & 7)
+#define tasks (f_count + f_count * TRAINING + w_count + u_count)
+#define is_split(entry) ((entry) & 8)
+#define at(entry) ran[chunk_in(entry) * MICRO_BATCHES + batch_in(entry)]
+#define has(entry, what) ((at(entry) & (what)) == (what))
+
+#define F 0
+#define B 1
+#define W 2
+#define U 3
+
+/* What has been done of a micro-batch in a chunk. */
+#define FORWARD_DONE 1
+#define GRADIENT_DONE 2
+#define SUMMED 4
+
+/* What a chunk's edges are, and which of them leave the rank (in `joins`, `far`). */
+#define F_IN 1
+#define B_IN 2
+#define T_IN 4 /* the targets, from the trainer */
+#define F_OUT 8
+#define B_OUT 16
+
+/* A transfer: the micro-batch that it is named after, and the one that its content is of. For the
+ * edges that a chunk lacks, each rank has one of its own, from nobody to nobody. */
+#define ALL_EDGES (EDGES + RANKS)
+chan out[ALL_EDGES] = [MICRO_BATCHES] of {byte, byte};
+chan slot[ALL_EDGES] = [CAPACITY] of {byte, byte};
+chan news[ALL_EDGES] = [1] of {byte};
+byte which; /* plan of those in this file */
+
+#if RECEIVE_SLOTS > 0
+chan back[ALL_EDGES] = [RECEIVE_SLOTS] of {bit}; /* receive slots that are free again */
+#endif
+#if FAULT != NO_FAULT
+bool faulty = false; /* a fault happens once */
+#endif
+
+#if CAPACITY == 0
+#define bring(name, content) tell!name; into!name, content
+#else
+#define bring(name, content) into!name, content; tell!name
+#endif
+
+/* One edge. The trainer's edges have no sending rank: the wire itself has the micro-batches from
+ * `next` to `end`, which the trainer hands over at the beginning of the step. */
+proctype wire(chan from; chan into; chan tell; byte next; byte end) {
+  xr from;
+  xs tell;
+#if CAPACITY > 0
+  xs into;
+#endif
+  byte name, content;
+#if FAULT == SWAPPED
+  byte second, other;
+#endif
+  do
+  :: next < end ->
+    bring(next, next);
+    next++
+  :: else -> break
+  od;
+waits: end_waits:
+  do
+  :: from?name, content ->
+    bring(name, content);
+    name = 0; content = 0
+#if FAULT == LOST
+  :: atomic { !faulty && from?[name, content] -> from?name, content; faulty = true;
+      name = 0; content = 0 }
+#elif FAULT == DUPLICATED
+  :: atomic { !faulty && nempty(from) -> from?name, content; faulty = true };
+    bring(name, content);
+    bring(name, content);
+    name = 0; content = 0
+#elif FAULT == SWAPPED
+  :: atomic { !faulty && len(from) >= 2 -> from?name, content; from?second, other;
+      faulty = true };
+    bring(name, other);
+    bring(second, content);
+    name = 0; content = 0; second = 0; other = 0
+#endif
+  od
+}
+
+/* Whether the inputs of the first forward (backward) not yet started are known to be here. */
+#define forward_input(l, m) \
+  ((!(joins[l] & F_IN) || f_seen[l] == (m)) && (!(joins[l] & T_IN) || t_seen[l] == (m)))
+#define backward_input(l, m) \
+  (joins[l] & B_IN -> b_seen[l] == (m) : (ran[(l) * MICRO_BATCHES + (m)] & FORWARD_DONE))
+
+#if RECEIVE_SLOTS > 0
+#define room_for_forward(l) (!(far[l] & F_OUT) || f_flying[l] < RECEIVE_SLOTS)
+#define room_for_backward(l) (!(far[l] & B_OUT) || b_flying[l] < RECEIVE_SLOTS)
+#else
+#define room_for_forward(l) true
+#define room_for_backward(l) true
+#endif
+
+#if FAULT == OVERDRAWN
+#define credit_free (held <= credits)
+#else
+#define credit_free (held < credits)
+#endif
+
+/* The rule: what an idle rank starts next, the head of a lane. */
+inline decide() {
+  d_step {
+    can_f = nf < f_count && forward_input(chunk_in(f_lane[nf]), batch_in(f_lane[nf])) &&
+            updates[chunk_in(f_lane[nf])] >= f_version[nf] &&
+            room_for_forward(chunk_in(f_lane[nf]));
+    /* A whole backward adds to its chunk's gradients: after the weight gradients put off before. */
+    can_b = nb < f_count * TRAINING && backward_input(chunk_in(b_lane[nb]), batch_in(b_lane[nb])) &&
+            (is_split(b_lane[nb]) || owed[chunk_in(b_lane[nb])] == 0) &&
+            room_for_backward(chunk_in(b_lane[nb]));
+    can_w = nw < w_count && has(w_lane[nw], GRADIENT_DONE);
+    can_u = nu < u_count && has(u_lane[nu], SUMMED);
+    wants_f = nf < f_count && (!TRAINING || nf - nb < warm_up);
+    if
+    :: fixed_order -> /* no choice: the next of the order, or nothing */
+      choice = (nf + nb + nw + nu == tasks -> NONE : order[nf + nb + nw + nu]);
+      if
+      :: (choice == F && !(can_f && credit_free)) || (choice == B && !can_b) ||
+         (choice == W && !can_w) || (choice == U && !can_u) -> choice = NONE
+      :: else
+      fi
+    :: else ->
+      if
+      :: can_u -> choice = U /* asynchronous plans: new weights first */
+      :: else ->
+        if
+        :: wants_f && can_f && !credit_free && can_w -> choice = W          /* 1 */
+        :: else ->
+          if
+          :: wants_f && can_f && credit_free -> choice = F                  /* 2 */
+          :: !wants_f && can_b -> choice = B
+          :: else ->
+            if
+            :: stand_in && !wants_f && can_f && credit_free -> choice = F   /* 3 */
+            :: stand_in && wants_f && can_b && nf - nb >= warm_up - lead -> choice = B
+            :: else ->
+              if
+              :: can_w -> choice = W                                        /* 4 */
+              :: else -> choice = NONE                                      /* 5 */
+              fi
+            fi
+          fi
+        fi
+      fi
+    fi;
+    can_f = false; can_b = false; can_w = false; can_u = false; wants_f = false
+  }
+}
+
+/* Takes what was announced on an edge: it must be what it is called, and what the task needs. */
+inline take(from, seen) {
+  from?name, content;
+  seen = NONE;
+  assert(name == m && content == m);
+  name = 0; content = 0
+}
+
+#if RECEIVE_SLOTS > 0
+#define give_back(edge, chan) if :: far[c] & edge -> chan!1 :: else fi
+#else
+#define give_back(edge, chan) skip
+#endif
+
+inline take_inputs() {
+  if
+  :: choice == F && (joins[c] & F_IN) && c == 0 -> take(f_slot0, f_seen[c]); give_back(F_IN, f_back0)
+  :: choice == B && (joins[c] & B_IN) && c == 0 -> take(b_slot0, b_seen[c]); give_back(B_IN, b_back0)
+#if CHUNKS > 1
+  :: choice == F && (joins[c] & F_IN) && c == 1 -> take(f_slot1, f_seen[c]); give_back(F_IN, f_back1)
+  :: choice == B && (joins[c] & B_IN) && c == 1 -> take(b_slot1, b_seen[c]); give_back(B_IN, b_back1)
+#endif
+  :: else
+  fi;
+  if
+  :: choice == F && (joins[c] & T_IN) && c == 0 -> take(t_slot0, t_seen[c])
+#if CHUNKS > 1
+  :: choice == F && (joins[c] & T_IN) && c == 1 -> take(t_slot1, t_seen[c])
+#endif
+  :: else
+  fi
+}
+
+inline start() {
+  d_step {
+    if
+    :: choice == F ->
+#if FAULT == UNORDERED
+      assert(f_plan[nf] == entry); /* lane order; without the fault only heads can start */
+#endif
+      nf++; held++;
+      assert(held <= credits && held <= most)
+    :: choice == B ->
+      nb++; owed[c] = owed[c] + is_split(entry) / 8
+    :: choice == W -> nw++; owed[c]--
+    :: choice == U -> nu++
+    fi;
+#if RECEIVE_SLOTS > 0
+    if
+    :: choice == F && (far[c] & F_OUT) -> f_flying[c]++
+    :: choice == B && (far[c] & B_OUT) -> b_flying[c]++
+    :: else
+    fi
+#endif
+  }
+}
+
+/* A chunk's gradients are summed in the order of its backwards, whatever the timing. */
+inline sum() {
+  i = 0;
+  do
+  :: chunk_in(b_lane[i]) == c && batch_in(b_lane[i]) == m -> break
+  :: else -> assert(chunk_in(b_lane[i]) != c || has(b_lane[i], SUMMED)); i++
+  od;
+  i = 0;
+  at(entry) = at(entry) | SUMMED;
+  held--
+}
+
+inline finish() {
+  d_step {
+    if
+    :: choice == F ->
+      assert(at(entry) == 0); /* once */
+      at(entry) = FORWARD_DONE;
+      held = held - !TRAINING
+    :: choice == B ->
+      assert(at(entry) == FORWARD_DONE);
+      at(entry) = at(entry) | GRADIENT_DONE;
+      if
+      :: !is_split(entry) -> sum()
+      :: else
+      fi
+    :: choice == W ->
+      assert(at(entry) == (FORWARD_DONE | GRADIENT_DONE));
+      sum()
+    :: choice == U ->
+      assert(has(entry, SUMMED));
+      updates[c]++;
+      /* From the version that the next backward uses to the newest one. */
+      assert(nb == f_count || updates[c] - f_version[nb] + 1 <= most_versions)
+    fi
+  };
+  if
+  :: choice == F && (joins[c] & F_OUT) && c == 0 -> f_out0!m, m
+  :: choice == B && (joins[c] & B_OUT) && c == 0 -> b_out0!m, m
+#if CHUNKS > 1
+  :: choice == F && (joins[c] & F_OUT) && c == 1 -> f_out1!m, m
+  :: choice == B && (joins[c] & B_OUT) && c == 1 -> b_out1!m, m
+#endif
+  :: else
+  fi
+}
+
+inline all_ran() {
+  d_step {
+    assert(nf == f_count && nb == f_count * TRAINING && nw == w_count && nu == u_count);
+    assert(held == 0);
+    i = 0;
+    do
+    :: i < f_count -> assert(at(f_lane[i]) == (TRAINING -> 7 : FORWARD_DONE)); i++
+    :: else -> break
+    od;
+    i = 0
+  }
+}
+
+inline forget_news() {
+  d_step {
+    i = 0;
+    do
+    :: i < CHUNKS -> f_seen[i] = NONE; b_seen[i] = NONE; t_seen[i] = NONE; i++
+    :: else -> break
+    od;
+    i = 0
+  }
+}
+
+#if FAULT == UNORDERED
+/* Any forward whose input is here instead of the head of the lane. */
+inline any_ready_forward() {
+  i = nf + 1;
+  do
+  :: i < f_count - 1 -> i++
+  :: break
+  od;
+  if
+  :: forward_input(chunk_in(f_lane[i]), batch_in(f_lane[i])) ->
+    entry = f_lane[i]; f_lane[i] = f_lane[nf]; f_lane[nf] = entry; entry = 0
+  :: else
+  fi;
+  i = 0
+}
+#endif
+
+/* The channels of a chunk, by number. What is told to a rank may only be read by it, and so on. */
+#define chunk_channels(l) \
+  chan f_news##l; chan b_news##l; chan t_news##l; chan f_slot##l; chan b_slot##l; chan t_slot##l; \
+  chan f_out##l; chan b_out##l
+#define slot_channels(l) chan f_back##l; chan b_back##l; chan f_room##l; chan b_room##l
+
+#if CHUNKS == 1 && RECEIVE_SLOTS == 0
+proctype rank(byte me; chunk_channels(0)) {
+#elif CHUNKS == 1
+proctype rank(byte me; chunk_channels(0); slot_channels(0)) {
+#elif RECEIVE_SLOTS == 0
+proctype rank(byte me; chunk_channels(0); chunk_channels(1)) {
+#else
+proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); slot_channels(1)) {
+#endif
+  /* The plan of this rank, for load_plan(): lanes; edges by chunk. */
+  byte f_lane[LANE], f_version[LANE], b_lane[LANE], w_lane[LANE], u_lane[LANE];
+  byte order[4 * LANE];
+  byte f_count, w_count, u_count, credits;
+  short warm_up, lead;
+  bool stand_in, fixed_order;
+  byte joins[CHUNKS], far[CHUNKS]; /* edges: all, and those to and from other ranks */
+  byte most, most_versions;
+
+  /* How far it is. */
+  byte nf, nb, nw, nu, held; /* started, by kind; activations */
+  byte ran[CHUNKS * MICRO_BATCHES];
+  byte f_seen[CHUNKS], b_seen[CHUNKS], t_seen[CHUNKS]; /* announced and not taken */
+  byte owed[CHUNKS], updates[CHUNKS];
+#if RECEIVE_SLOTS > 0
+  byte f_flying[CHUNKS], b_flying[CHUNKS]; /* sent and not taken */
+#endif
+
+  /* Scratch, always put back. */
+  byte choice = NONE, entry, c, m, i, name, content;
+  bool can_f, can_b, can_w, can_u, wants_f;
+#if FAULT == UNORDERED
+  byte f_plan[LANE];
+#endif
+
+#if RECEIVE_SLOTS > 0
+#endif
+
+  xr f_news0; xr b_news0; xr t_news0;
+  xs f_out0; xs b_out0;
+#if CAPACITY > 0
+  xr f_slot0; xr b_slot0; xr t_slot0;
+#endif
+#if CHUNKS > 1
+  xr f_news1; xr b_news1; xr t_news1;
+  xs f_out1; xs b_out1;
+#if CAPACITY > 0
+  xr f_slot1; xr b_slot1; xr t_slot1;
+#endif
+#endif
+
+  atomic { load_plan(me); forget_news(); decide() };
+  do
+  :: choice != NONE ->
+    d_step {
+      entry = (choice == F -> f_lane[nf] : (choice == B -> b_lane[nb] :
+              (choice == W -> w_lane[nw] : u_lane[nu])));
+      c = chunk_in(entry);
+      m = batch_in(entry)
+    };
+    take_inputs();
+    start();
+    /* The task runs. */
+    atomic {
+      finish();
+      entry = 0; c = 0; m = 0;
+      decide()
+    }
+  :: atomic { f_news0?f_seen[0] -> decide() }
+  :: atomic { b_news0?b_seen[0] -> decide() }
+  :: atomic { t_news0?t_seen[0] -> decide() }
+#if CHUNKS > 1
+  :: atomic { f_news1?f_seen[1] -> decide() }
+  :: atomic { b_news1?b_seen[1] -> decide() }
+  :: atomic { t_news1?t_seen[1] -> decide() }
+#endif
+#if RECEIVE_SLOTS > 0
+  :: atomic { f_room0?_ -> f_flying[0]--; decide() }
+  :: atomic { b_room0?_ -> b_flying[0]--; decide() }
+#if CHUNKS > 1
+  :: atomic { f_room1?_ -> f_flying[1]--; decide() }
+  :: atomic { b_room1?_ -> b_flying[1]--; decide() }
+#endif
+#endif
+#if FAULT == UNORDERED
+  :: atomic { nf < f_count - 1 -> any_ready_forward(); decide() }
+#endif
+  :: nf + nb + nw + nu == tasks -> break
+  od;
+  all_ran()
+}
+
+init {
+  atomic {
+    c_code { if (getenv("PLAN")) now.which = atoi(getenv("PLAN")); };
+    wire_up()
+  }
+}
