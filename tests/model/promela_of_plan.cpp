@@ -14,6 +14,7 @@
 ///                          credit (rank 0 has one too few), lanes (rank 0 runs its first backward
 ///                          last): in the plan
 ///     --forward-only       the plan for evaluation
+///     --list               instead: the schedules, each with its own V and whether another may be
 ///     --no-trainer         inputs and targets are there from the beginning
 
 #include <algorithm>
@@ -45,6 +46,7 @@ struct options {
   std::string fault = "none";
   bool forward_only = false;
   bool trainer = true;
+  bool list = false;
   std::vector<std::string> plans = {};
 };
 
@@ -264,7 +266,9 @@ std::string model(const options& how) {
     comments += fmt::format("// plan {} {} credits {} check {}\n", p, how.plans[p], credits,
                             found.live ? "live" : "stuck");
     const auto edges = edges_of(of, how);
-    starts += fmt::format("  :: which == {} ->\n", p) + run_wires(of, edges);
+    starts += fmt::format("  :: which == {} ->\n    ranks_of_plan = {}; may_finish = {:d};\n", p,
+                          of.ranks, found.live)
+              + run_wires(of, edges);
     for (std::int32_t r = 0; r < of.ranks; ++r) {
       const auto mine = ends_of(of, edges, r, chunks);
       lanes += fmt::format("    :: which == {} && me == {} ->\n", p, r)
@@ -289,6 +293,8 @@ options parse(int count, char** words) {
       how.receive_slots = std::stoi(text);
     else if (value("--fault="))
       how.fault = text;
+    else if (word == "--list")
+      how.list = true;
     else if (word == "--forward-only")
       how.forward_only = true;
     else if (word == "--no-trainer")
@@ -305,7 +311,13 @@ options parse(int count, char** words) {
 
 int main(int count, char** words) {
   try {
-    std::cout << model(parse(count, words));
+    const auto how = parse(count, words);
+    for (const auto& each : all_schedules())
+      if (how.list)
+        std::cout << fmt::format("{} {} {}\n", each.name, each.chunks,
+                                 each.chunks_free ? "free" : "fixed");
+    if (!how.list)
+      std::cout << model(how);
   } catch (const std::exception& problem) {
     std::cerr << "promela_of_plan: " << problem.what() << '\n';
     return 1;

@@ -59,7 +59,8 @@
 chan out[ALL_EDGES] = [MICRO_BATCHES] of {byte, byte};
 chan slot[ALL_EDGES] = [CAPACITY] of {byte, byte};
 chan news[ALL_EDGES] = [1] of {byte};
-byte which; /* plan of those in this file */
+byte which;    /* plan of those in this file */
+byte finished; /* ranks that have run all their tasks */
 
 #if RECEIVE_SLOTS > 0
 chan back[ALL_EDGES] = [RECEIVE_SLOTS] of {bit}; /* receive slots that are free again */
@@ -77,7 +78,9 @@ bool faulty = false; /* a fault happens once */
 /* One edge. The trainer's edges have no sending rank: the wire itself has the micro-batches from
  * `next` to `end`, which the trainer hands over at the beginning of the step. */
 proctype wire(chan from; chan into; chan tell; byte next; byte end) {
+#if FAULT != SWAPPED
   xr from;
+#endif
   xs tell;
 #if CAPACITY > 0
   xs into;
@@ -95,17 +98,20 @@ proctype wire(chan from; chan into; chan tell; byte next; byte end) {
 waits: end_waits:
   do
   :: from?name, content ->
+#if FAULT == LOST || FAULT == DUPLICATED
+    if
+    :: atomic { !faulty -> faulty = true };
+#if FAULT == DUPLICATED
+      bring(name, content);
+      bring(name, content)
+#endif
+    :: true -> bring(name, content)
+    fi;
+#else
     bring(name, content);
+#endif
     name = 0; content = 0
-#if FAULT == LOST
-  :: atomic { !faulty && from?[name, content] -> from?name, content; faulty = true;
-      name = 0; content = 0 }
-#elif FAULT == DUPLICATED
-  :: atomic { !faulty && nempty(from) -> from?name, content; faulty = true };
-    bring(name, content);
-    bring(name, content);
-    name = 0; content = 0
-#elif FAULT == SWAPPED
+#if FAULT == SWAPPED
   :: atomic { !faulty && len(from) >= 2 -> from?name, content; from?second, other;
       faulty = true };
     bring(name, other);
@@ -122,9 +128,11 @@ waits: end_waits:
   (joins[l] & B_IN -> b_seen[l] == (m) : (ran[(l) * MICRO_BATCHES + (m)] & FORWARD_DONE))
 
 #if RECEIVE_SLOTS > 0
+#define all_room (f_flying[0] + b_flying[0] + f_flying[CHUNKS - 1] + b_flying[CHUNKS - 1] == 0)
 #define room_for_forward(l) (!(far[l] & F_OUT) || f_flying[l] < RECEIVE_SLOTS)
 #define room_for_backward(l) (!(far[l] & B_OUT) || b_flying[l] < RECEIVE_SLOTS)
 #else
+#define all_room true
 #define room_for_forward(l) true
 #define room_for_backward(l) true
 #endif
@@ -301,8 +309,15 @@ inline all_ran() {
   }
 }
 
-inline forget_news() {
+inline clear() {
   d_step {
+#if FAULT == UNORDERED
+    i = 0;
+    do
+    :: i < LANE -> f_plan[i] = f_lane[i]; i++
+    :: else -> break
+    od;
+#endif
     i = 0;
     do
     :: i < CHUNKS -> f_seen[i] = NONE; b_seen[i] = NONE; t_seen[i] = NONE; i++
@@ -312,22 +327,30 @@ inline forget_news() {
   }
 }
 
+/* What the actor does whenever something has changed. */
+inline choose() {
 #if FAULT == UNORDERED
-/* Any forward whose input is here instead of the head of the lane. */
-inline any_ready_forward() {
-  i = nf + 1;
+  /* Any forward whose input is here, instead of the head of its lane. */
+  i = nf;
   do
   :: i < f_count - 1 -> i++
   :: break
   od;
   if
-  :: forward_input(chunk_in(f_lane[i]), batch_in(f_lane[i])) ->
+  :: nf < f_count && forward_input(chunk_in(f_lane[i]), batch_in(f_lane[i])) ->
     entry = f_lane[i]; f_lane[i] = f_lane[nf]; f_lane[nf] = entry; entry = 0
   :: else
   fi;
-  i = 0
-}
+  i = 0;
 #endif
+  decide()
+}
+
+/* News of a transfer: the first of this name. */
+inline heard(l, seen, done) {
+  assert(!(ran[l * MICRO_BATCHES + seen] & done));
+  choose()
+}
 
 /* The channels of a chunk, by number. What is told to a rank may only be read by it, and so on. */
 #define chunk_channels(l) \
@@ -373,19 +396,23 @@ proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); s
 #endif
 
   xr f_news0; xr b_news0; xr t_news0;
+#if FAULT != SWAPPED
   xs f_out0; xs b_out0;
+#endif
 #if CAPACITY > 0
   xr f_slot0; xr b_slot0; xr t_slot0;
 #endif
 #if CHUNKS > 1
   xr f_news1; xr b_news1; xr t_news1;
+#if FAULT != SWAPPED
   xs f_out1; xs b_out1;
+#endif
 #if CAPACITY > 0
   xr f_slot1; xr b_slot1; xr t_slot1;
 #endif
 #endif
 
-  atomic { load_plan(me); forget_news(); decide() };
+  atomic { load_plan(me); clear(); choose() };
   do
   :: choice != NONE ->
     d_step {
@@ -400,35 +427,37 @@ proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); s
     atomic {
       finish();
       entry = 0; c = 0; m = 0;
-      decide()
+      choose()
     }
-  :: atomic { f_news0?f_seen[0] -> decide() }
-  :: atomic { b_news0?b_seen[0] -> decide() }
-  :: atomic { t_news0?t_seen[0] -> decide() }
+  :: atomic { f_news0?f_seen[0] -> heard(0, f_seen[0], FORWARD_DONE) }
+  :: atomic { b_news0?b_seen[0] -> heard(0, b_seen[0], GRADIENT_DONE) }
+  :: atomic { t_news0?t_seen[0] -> heard(0, t_seen[0], FORWARD_DONE) }
 #if CHUNKS > 1
-  :: atomic { f_news1?f_seen[1] -> decide() }
-  :: atomic { b_news1?b_seen[1] -> decide() }
-  :: atomic { t_news1?t_seen[1] -> decide() }
+  :: atomic { f_news1?f_seen[1] -> heard(1, f_seen[1], FORWARD_DONE) }
+  :: atomic { b_news1?b_seen[1] -> heard(1, b_seen[1], GRADIENT_DONE) }
+  :: atomic { t_news1?t_seen[1] -> heard(1, t_seen[1], FORWARD_DONE) }
 #endif
 #if RECEIVE_SLOTS > 0
-  :: atomic { f_room0?_ -> f_flying[0]--; decide() }
-  :: atomic { b_room0?_ -> b_flying[0]--; decide() }
+  :: atomic { f_room0?_ -> f_flying[0]--; choose() }
+  :: atomic { b_room0?_ -> b_flying[0]--; choose() }
 #if CHUNKS > 1
-  :: atomic { f_room1?_ -> f_flying[1]--; decide() }
-  :: atomic { b_room1?_ -> b_flying[1]--; decide() }
+  :: atomic { f_room1?_ -> f_flying[1]--; choose() }
+  :: atomic { b_room1?_ -> b_flying[1]--; choose() }
 #endif
 #endif
-#if FAULT == UNORDERED
-  :: atomic { nf < f_count - 1 -> any_ready_forward(); decide() }
-#endif
-  :: nf + nb + nw + nu == tasks -> break
+  :: nf + nb + nw + nu == tasks && all_room -> break
   od;
-  all_ran()
+  all_ran();
+  finished++
 }
 
 init {
+  byte ranks_of_plan;
+  bool may_finish;
   atomic {
     c_code { if (getenv("PLAN")) now.which = atoi(getenv("PLAN")); };
     wire_up()
-  }
+  };
+  finished == ranks_of_plan;
+  assert(may_finish) /* what is called stuck never finishes: for pan -E */
 }
