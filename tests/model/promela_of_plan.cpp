@@ -101,20 +101,15 @@ std::int32_t byte_of(const plan& of, const lane_entry& entry) {
   return of.chunks[entry.chunk].local << 4 | entry.split << 3 | entry.micro_batch;
 }
 
-/// "name[0] = 1; name[1] = 2;" for what is not 0.
-std::string assign(std::string_view name, const std::vector<std::int32_t>& values) {
-  std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i] != 0)
-      text += fmt::format(" {}[{}] = {};", name, i, values[i]);
-  return text.empty() ? text : "     " + text + "\n";
+std::string braced(const std::vector<std::int32_t>& values) {
+  return fmt::format("{{{}}}", fmt::join(values, ", "));
 }
 
-std::string lane_text(const plan& of, std::string_view name, const std::vector<lane_entry>& lane) {
+std::string lane_text(const plan& of, const std::vector<lane_entry>& lane) {
   std::vector<std::int32_t> bytes;
   for (const auto& entry : lane)
     bytes.push_back(byte_of(of, entry));
-  return assign(name, bytes);
+  return braced(bytes);
 }
 
 /// A chunk's edges, by the order of F_IN, B_IN, T_IN, F_OUT and B_OUT in protocol.pml.
@@ -146,68 +141,60 @@ std::vector<ends> ends_of(const plan& of, const std::vector<edge>& edges, std::i
   return found;
 }
 
-std::string rank_text(const plan& of, const std::vector<ends>& edges, const verdict& found,
-                      std::int32_t rank) {
+/// A rank's lanes, bounds and edges: struct plan_of_rank. The edge after the last is of nobody, one
+/// for each rank.
+std::string rank_text(const plan& of, const std::vector<edge>& edges, const verdict& found,
+                      std::int32_t rank, std::int32_t chunks, std::size_t all_edges) {
   const auto& mine = of.by_rank[rank];
-  std::vector<std::int32_t> versions;
+  std::vector<std::int32_t> versions, order, joins, far;
   for (std::size_t i = 0; i < mine.forwards.size(); ++i) {
     versions.push_back(mine.forwards[i].version);
     if (of.asynchronous && mine.forwards[i] != mine.backwards[i])
       throw std::invalid_argument("asynchronous plans have equal lanes in the model");
   }
-  std::vector<std::int32_t> order, joins, far;
-  for (const auto& each : edges) {
-    joins.push_back(each.joins);
-    far.push_back(each.far);
-  }
   for (const auto kind : mine.order)
     order.push_back(static_cast<std::int32_t>(kind));
-  return lane_text(of, "f_lane", mine.forwards) + lane_text(of, "b_lane", mine.backwards)
-         + lane_text(of, "w_lane", mine.weights) + lane_text(of, "u_lane", mine.updates)
-         + assign("f_version", versions) + assign("order", order)
-         + fmt::format("      f_count = {}; w_count = {}; u_count = {};\n"
-                       "      credits = {}; warm_up = {}; lead = {}; stand_in = {:d}; "
-                       "fixed_order = {:d};\n      most = {}; most_versions = {};\n",
-                       mine.forwards.size(), mine.weights.size(), mine.updates.size(),
-                       mine.credits, mine.warm_up, std::min(mine.backward_lead, 1000),
-                       mine.stand_in, !mine.order.empty(), found.most_activations.at(rank),
-                       found.most_versions.at(rank))
-         + assign("joins", joins) + assign("far", far);
-}
-
-/// A rank's process with its channels; the edge of its own where it has none.
-std::string run_rank(const std::vector<ends>& mine, std::int32_t rank, const options& how) {
-  auto text = fmt::format("    run rank({}", rank);
-  for (const auto& chunk : mine) {
-    const auto add = [&](std::string_view channel, std::initializer_list<std::size_t> ends) {
-      for (const auto end : ends)
-        text += chunk.edges[end] < 0 ? fmt::format(", {}[EDGES + {}]", channel, rank)
-                                     : fmt::format(", {}[{}]", channel, chunk.edges[end]);
-    };
-    add("news", {0, 1, 2});
-    add("slot", {0, 1, 2});
-    add("out", {3, 4});
-    if (how.receive_slots > 0)
-      add("back", {0, 1, 3, 4});
+  std::string ends;
+  for (auto& chunk : ends_of(of, edges, rank, chunks)) {
+    joins.push_back(chunk.joins);
+    far.push_back(chunk.far);
+    std::vector<std::int32_t> numbers;
+    for (const auto e : chunk.edges)
+      numbers.push_back(e < 0 ? static_cast<std::int32_t>(all_edges) + rank : e);
+    ends += braced(numbers) + ", ";
   }
-  return text + ");\n";
+  return fmt::format(
+    "    {{.f_lane = {}, .b_lane = {},\n     .w_lane = {}, .u_lane = {},\n"
+    "     .f_version = {}, .order = {},\n     .f_count = {}, .w_count = {}, .u_count = {},\n"
+    "     .credits = {}, .warm_up = {}, .lead = {}, .stand_in = {:d}, .fixed_order = {:d},\n"
+    "     .most = {}, .most_versions = {},\n     .joins = {}, .far = {}, .ends = {{{}}}}},\n",
+    lane_text(of, mine.forwards), lane_text(of, mine.backwards), lane_text(of, mine.weights),
+    lane_text(of, mine.updates), braced(versions), braced(order), mine.forwards.size(),
+    mine.weights.size(), mine.updates.size(), mine.credits, mine.warm_up,
+    std::min(mine.backward_lead, 1000), mine.stand_in, !mine.order.empty(),
+    found.most_activations.at(rank), found.most_versions.at(rank), braced(joins), braced(far), ends);
 }
 
-/// The wires of a plan. The trainer's have their micro-batches from the start; those of one route
-/// are numbered in a row.
-std::string run_wires(const plan& of, const std::vector<edge>& edges) {
+/// struct plan_of_step. The trainer's wires have their micro-batches from the start; those of one
+/// route are numbered in a row.
+std::string plan_text(const plan& of, const std::vector<edge>& edges, const verdict& found,
+                      std::int32_t chunks, std::size_t all_edges) {
   const topology feeds{of};
-  std::string text;
-  for (std::size_t e = 0; e < edges.size(); ++e) {
-    const auto route = feeds.route(edges[e].to);
+  std::vector<std::int32_t> firsts, lasts;
+  for (const auto& each : edges) {
+    const auto route = feeds.route(each.to);
     const auto first = std::find(of.route_of.begin(), of.route_of.end(), route);
     const auto last = std::find_if(first, of.route_of.end(), [&](auto r) { return r != route; });
-    const auto begin = first - of.route_of.begin();
-    text += fmt::format("    run wire(out[{0}], slot[{0}], news[{0}], {1}, {2});\n", e,
-                        edges[e].from < 0 ? begin : 0,
-                        edges[e].from < 0 ? last - of.route_of.begin() : 0);
+    const bool from_trainer = each.from < 0;
+    firsts.push_back(from_trainer ? static_cast<std::int32_t>(first - of.route_of.begin()) : 0);
+    lasts.push_back(from_trainer ? static_cast<std::int32_t>(last - of.route_of.begin()) : 0);
   }
-  return text;
+  auto text = fmt::format("  .ranks = {}, .edges = {}, .live = {:d},\n"
+                          "  .first = {}, .last = {},\n  .by_rank = {{\n",
+                          of.ranks, edges.size(), found.live, braced(firsts), braced(lasts));
+  for (std::int32_t r = 0; r < of.ranks; ++r)
+    text += rank_text(of, edges, found, r, chunks, all_edges);
+  return text + "  }\n";
 }
 
 std::string in_capitals(std::string text) {
@@ -223,25 +210,31 @@ std::int32_t chunks_a_rank(const std::vector<plan>& plans) {
   return static_cast<std::int32_t>(most);
 }
 
+std::size_t most_edges(const std::vector<plan>& plans, const options& how) {
+  std::size_t most = 0;
+  for (const auto& of : plans)
+    most = std::max(most, edges_of(of, how).size());
+  return most;
+}
+
 /// The sizes that hold all plans of the file, and the names of faults.
 std::string constants(const std::vector<plan>& plans, const options& how) {
-  std::size_t edges = 0, lane = 0;
-  const auto chunks = chunks_a_rank(plans);
+  std::size_t lane = 0;
   std::int32_t micro_batches = 0, ranks = 0;
   for (const auto& of : plans) {
     ranks = std::max(ranks, of.ranks);
-    edges = std::max(edges, edges_of(of, how).size());
     micro_batches = std::max(micro_batches, of.micro_batches);
     for (const auto& mine : of.by_rank)
       lane = std::max(lane, mine.forwards.size());
   }
+  const auto chunks = chunks_a_rank(plans);
   if (chunks > 2 || micro_batches > 7)
     throw std::invalid_argument("the model has room for 2 chunks a rank and 7 micro-batches");
   auto text = fmt::format("#define EDGES {}\n#define RANKS {}\n#define CHUNKS {}\n"
                           "#define LANE {}\n#define MICRO_BATCHES {}\n#define CAPACITY {}\n"
                           "#define RECEIVE_SLOTS {}\n#define TRAINING {:d}\n",
-                          edges, ranks, chunks, lane, micro_batches, how.capacity, how.receive_slots,
-                          !how.forward_only);
+                          most_edges(plans, how), ranks, chunks, lane, micro_batches, how.capacity,
+                          how.receive_slots, !how.forward_only);
   for (std::size_t f = 0; f < protocol_faults.size(); ++f)
     text += fmt::format("#define {} {}\n", f == 0 ? "NO_FAULT" : in_capitals(protocol_faults[f]), f);
   const bool in_plan = how.fault == "none" || how.fault == "credit" || how.fault == "lanes";
@@ -250,11 +243,11 @@ std::string constants(const std::vector<plan>& plans, const options& how) {
 
 std::string model(const options& how) {
   std::vector<plan> plans;
-  std::string comments, lanes, starts;
   for (const auto& text : how.plans)
     plans.push_back(plan_of(text, how));
-  const auto sizes = constants(plans, how);
   const auto chunks = chunks_a_rank(plans);
+  const auto all_edges = most_edges(plans, how);
+  std::string comments, tables, names;
   for (std::size_t p = 0; p < plans.size(); ++p) {
     const auto& of = plans[p];
     const auto found = check(of);
@@ -265,20 +258,15 @@ std::string model(const options& how) {
       credits = std::max(credits, mine.credits);
     comments += fmt::format("// plan {} {} credits {} check {}\n", p, how.plans[p], credits,
                             found.live ? "live" : "stuck");
-    const auto edges = edges_of(of, how);
-    starts += fmt::format("  :: which == {} ->\n    ranks_of_plan = {}; may_finish = {:d};\n", p,
-                          of.ranks, found.live)
-              + run_wires(of, edges);
-    for (std::int32_t r = 0; r < of.ranks; ++r) {
-      const auto mine = ends_of(of, edges, r, chunks);
-      lanes += fmt::format("    :: which == {} && me == {} ->\n", p, r)
-               + rank_text(of, mine, found, r);
-      starts += run_rank(mine, r, how);
-    }
+    // Each in a c_decl of its own: spin bounds their length.
+    tables += fmt::format("c_decl {{ static const struct plan_of_step plan_{} = {{\n{}}}; }};\n", p,
+                          plan_text(of, edges_of(of, how), found, chunks, all_edges));
+    names += fmt::format("{}&plan_{}", p == 0 ? "" : ", ", p);
   }
-  return comments + sizes + "\ninline load_plan(me) {\n  d_step {\n    if\n" + lanes
-         + "    fi\n  }\n}\n\ninline wire_up() {\n  if\n" + starts + "  fi\n}\n\n#include \""
-         + SLUICE_MODEL_DIR + "/protocol.pml\"\n";
+  const std::string folder = SLUICE_MODEL_DIR;
+  return comments + constants(plans, how) + "#include \"" + folder + "/plan.pml\"\n" + tables
+         + "c_decl { static const struct plan_of_step* const plans[] = {" + names + "}; };\n"
+         + "#include \"" + folder + "/protocol.pml\"\n";
 }
 
 options parse(int count, char** words) {

@@ -1,8 +1,7 @@
 /* The protocol of one step, written for the model checker spin from its description in words (the
  * dispatch rule's five lines, lanes, warm-up levels, credits, stand-in; what stages and channels
- * say to each other), not from the C++. What comes before this file is a plan as data, printed by
- * promela_of_plan: constants, and load_plan() and wire_up(), which fill a rank's lanes and start
- * the wires. Nothing below knows of any schedule.
+ * say to each other), not from the C++. Before this file come constants and plans as data (see
+ * plan.pml), printed by promela_of_plan. Nothing below knows of any schedule.
  *
  *     rank --out--> wire --slot, news--> rank        an edge: a payload kind into one chunk
  *
@@ -309,6 +308,30 @@ inline all_ran() {
   }
 }
 
+inline load_plan() {
+  c_code {
+    const struct plan_of_rank* mine = &plans[now.which]->by_rank[Prank->me];
+    memcpy(Prank->f_lane, mine->f_lane, LANE);
+    memcpy(Prank->b_lane, mine->b_lane, LANE);
+    memcpy(Prank->w_lane, mine->w_lane, LANE);
+    memcpy(Prank->u_lane, mine->u_lane, LANE);
+    memcpy(Prank->f_version, mine->f_version, LANE);
+    memcpy(Prank->order, mine->order, 4 * LANE);
+    memcpy(Prank->joins, mine->joins, CHUNKS);
+    memcpy(Prank->far, mine->far, CHUNKS);
+    Prank->f_count = mine->f_count;
+    Prank->w_count = mine->w_count;
+    Prank->u_count = mine->u_count;
+    Prank->credits = mine->credits;
+    Prank->warm_up = mine->warm_up;
+    Prank->lead = mine->lead;
+    Prank->stand_in = mine->stand_in;
+    Prank->fixed_order = mine->fixed_order;
+    Prank->most = mine->most;
+    Prank->most_versions = mine->most_versions;
+  }
+}
+
 inline clear() {
   d_step {
 #if FAULT == UNORDERED
@@ -412,7 +435,7 @@ proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); s
 #endif
 #endif
 
-  atomic { load_plan(me); clear(); choose() };
+  atomic { load_plan(); clear(); choose() };
   do
   :: choice != NONE ->
     d_step {
@@ -451,13 +474,59 @@ proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); s
   finished++
 }
 
+#define ends(l, channels, i) channels[end[l * 5 + i]]
+#define ends_of_chunk(l) \
+  ends(l, news, 0), ends(l, news, 1), ends(l, news, 2), \
+  ends(l, slot, 0), ends(l, slot, 1), ends(l, slot, 2), ends(l, out, 3), ends(l, out, 4)
+#define rooms_of_chunk(l) ends(l, back, 0), ends(l, back, 1), ends(l, back, 3), ends(l, back, 4)
+
+/* Starts the wires and ranks of a plan, in one step, and waits for the ranks. */
 init {
-  byte ranks_of_plan;
+  byte edges, ranks, i, first, last;
   bool may_finish;
+  byte end[5 * CHUNKS];
   atomic {
-    c_code { if (getenv("PLAN")) now.which = atoi(getenv("PLAN")); };
-    wire_up()
+    c_code {
+      const char* asked = getenv("PLAN");
+      now.which = asked ? atoi(asked) : 0;
+      if (now.which >= sizeof plans / sizeof *plans) {
+        printf("there is no plan %d in this file\n", now.which);
+        exit(1);
+      }
+      Pinit->edges = plans[now.which]->edges;
+      Pinit->ranks = plans[now.which]->ranks;
+      Pinit->may_finish = plans[now.which]->live;
+    };
+    do
+    :: i < edges ->
+      c_code {
+        Pinit->first = plans[now.which]->first[Pinit->i];
+        Pinit->last = plans[now.which]->last[Pinit->i];
+      };
+      run wire(out[i], slot[i], news[i], first, last);
+      i++
+    :: else -> break
+    od;
+    i = 0;
+    do
+    :: i < ranks ->
+      c_code {
+        memcpy(Pinit->end, plans[now.which]->by_rank[Pinit->i].ends, 5 * CHUNKS);
+      };
+#if CHUNKS == 1 && RECEIVE_SLOTS == 0
+      run rank(i, ends_of_chunk(0));
+#elif CHUNKS == 1
+      run rank(i, ends_of_chunk(0), rooms_of_chunk(0));
+#elif RECEIVE_SLOTS == 0
+      run rank(i, ends_of_chunk(0), ends_of_chunk(1));
+#else
+      run rank(i, ends_of_chunk(0), rooms_of_chunk(0), ends_of_chunk(1), rooms_of_chunk(1));
+#endif
+      i++
+    :: else -> break
+    od;
+    i = 0; first = 0; last = 0
   };
-  finished == ranks_of_plan;
+  finished == ranks;
   assert(may_finish) /* what is called stuck never finishes: for pan -E */
 }
