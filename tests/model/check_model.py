@@ -86,6 +86,8 @@ class Checker:
                          {**os.environ, "PLAN": str(number)})
         states = re.search(r"(\d+) states, stored", said)
         errors = re.search(r"errors: (\d+)", said)
+        if f"runs {self.plans[number][0]}\n" not in said:
+            raise Broken(f"{self.plans[number]}: pan ran another plan")
         if not states or not errors or "max search depth too small" in said:
             raise Broken(f"{self.plans[number]}: {said[-2000:]}")
         error = re.search(r"^pan:\d+: (.*?)(?: \(at depth \d+\))?$", said, re.M)

@@ -13,6 +13,7 @@ c_decl {
     unsigned char ends[CHUNKS][5];            /* their numbers: F_IN, B_IN, T_IN, F_OUT, B_OUT */
   };
   struct plan_of_step {
+    const char* name;
     int ranks, edges, live; /* live: what check() says */
     unsigned char first[EDGES], last[EDGES]; /* micro-batches that the trainer sends, by edge */
     struct plan_of_rank by_rank[RANKS];

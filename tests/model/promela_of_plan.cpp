@@ -177,8 +177,8 @@ std::string rank_text(const plan& of, const std::vector<edge>& edges, const verd
 
 /// struct plan_of_step. The trainer's wires have their micro-batches from the start; those of one
 /// route are numbered in a row.
-std::string plan_text(const plan& of, const std::vector<edge>& edges, const verdict& found,
-                      std::int32_t chunks, std::size_t all_edges) {
+std::string plan_text(std::string_view name, const plan& of, const std::vector<edge>& edges,
+                      const verdict& found, std::int32_t chunks, std::size_t all_edges) {
   const topology feeds{of};
   std::vector<std::int32_t> firsts, lasts;
   for (const auto& each : edges) {
@@ -189,9 +189,9 @@ std::string plan_text(const plan& of, const std::vector<edge>& edges, const verd
     firsts.push_back(from_trainer ? static_cast<std::int32_t>(first - of.route_of.begin()) : 0);
     lasts.push_back(from_trainer ? static_cast<std::int32_t>(last - of.route_of.begin()) : 0);
   }
-  auto text = fmt::format("  .ranks = {}, .edges = {}, .live = {:d},\n"
+  auto text = fmt::format("  .name = \"{}\", .ranks = {}, .edges = {}, .live = {:d},\n"
                           "  .first = {}, .last = {},\n  .by_rank = {{\n",
-                          of.ranks, edges.size(), found.live, braced(firsts), braced(lasts));
+                          name, of.ranks, edges.size(), found.live, braced(firsts), braced(lasts));
   for (std::int32_t r = 0; r < of.ranks; ++r)
     text += rank_text(of, edges, found, r, chunks, all_edges);
   return text + "  }\n";
@@ -260,7 +260,8 @@ std::string model(const options& how) {
                             found.live ? "live" : "stuck");
     // Each in a c_decl of its own: spin bounds their length.
     tables += fmt::format("c_decl {{ static const struct plan_of_step plan_{} = {{\n{}}}; }};\n", p,
-                          plan_text(of, edges_of(of, how), found, chunks, all_edges));
+                          plan_text(how.plans[p], of, edges_of(of, how), found, chunks,
+                                    all_edges));
     names += fmt::format("{}&plan_{}", p == 0 ? "" : ", ", p);
   }
   const std::string folder = SLUICE_MODEL_DIR;

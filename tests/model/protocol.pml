@@ -58,7 +58,7 @@
 chan out[ALL_EDGES] = [MICRO_BATCHES] of {byte, byte};
 chan slot[ALL_EDGES] = [CAPACITY] of {byte, byte};
 chan news[ALL_EDGES] = [1] of {byte};
-byte which;    /* plan of those in this file */
+short which;   /* plan of those in this file */
 byte finished; /* ranks that have run all their tasks */
 
 #if RECEIVE_SLOTS > 0
@@ -493,6 +493,7 @@ init {
         printf("there is no plan %d in this file\n", now.which);
         exit(1);
       }
+      printf("runs %s\n", plans[now.which]->name); /* for the reader to check which it is */
       Pinit->edges = plans[now.which]->edges;
       Pinit->ranks = plans[now.which]->ranks;
       Pinit->may_finish = plans[now.which]->live;
