@@ -3,12 +3,14 @@
 ///     promela_of_plan [OPTION...] PLAN... > model.pml
 ///     spin -a model.pml && gcc -O2 -DSAFETY -DCOLLAPSE pan.c -o pan && PLAN=0 ./pan -q
 ///
-/// A PLAN is SCHEDULE:P:M:V:CREDITS, with "-" for the schedule's own V or credits; the environment
-/// variable PLAN picks one of several when pan starts. The first lines say, as comments, what
-/// check() finds of each: nothing else of it goes into the model, except the bounds that it gives,
-/// which the model asserts.
+/// A PLAN is SCHEDULE:P:M:V:CREDITS, with "-" for the schedule's own V or credits, or with :SEED
+/// behind it, a plan made from it by chance: lanes with entries swapped, other credits, warm-up
+/// levels, stand-ins. The environment variable PLAN picks one of several when pan starts. The first
+/// lines say, as comments, what check() finds of each: nothing else of it goes into the model,
+/// except the bounds that it gives, which the model asserts.
 ///
-///     --capacity=0|1       of the transport: rendezvous, or one transfer an edge at the receiver
+///     --capacity=N         of the transport: how many transfers of an edge may lie at the receiver;
+///                          0: rendezvous
 ///     --receive-slots=N    see plan::receive_slots
 ///     --fault=NAME         lost, duplicated, swapped, unordered, overdrawn: in the protocol;
 ///                          credit (rank 0 has one too few), lanes (rank 0 runs its first backward
@@ -19,12 +21,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cstdint>
 #include <exception>
 #include <iostream>
+#include <random>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -74,13 +78,32 @@ std::vector<edge> edges_of(const plan& of, const options& how) {
   return found;
 }
 
+/// Swaps entries of lanes and sets the bounds anew. About half of what comes out can finish.
+void randomize(plan& of, std::uint64_t seed) {
+  std::mt19937_64 random{seed};
+  const auto below = [&](std::int64_t n) { return static_cast<std::int32_t>(random() % n); };
+  for (auto& mine : of.by_rank) {
+    for (auto* lane : {&mine.forwards, &mine.backwards})
+      if (below(3) == 0)
+        std::swap((*lane)[below(std::ssize(*lane))], (*lane)[below(std::ssize(*lane))]);
+    mine.weights.clear(); // in the order of their backwards
+    for (auto entry : mine.backwards)
+      if (std::exchange(entry.split, false))
+        mine.weights.push_back(entry);
+    mine.credits = 1 + below(mine.credits + 1);
+    mine.warm_up = below(mine.warm_up + 2);
+    mine.stand_in = below(3) > 0;
+    mine.backward_lead = below(2) == 0 ? below(2) : rank_plan::any;
+  }
+}
+
 plan plan_of(const std::string& text, const options& how) {
   std::vector<std::string> fields;
   std::istringstream in{text};
   for (std::string field; std::getline(in, field, ':');)
     fields.push_back(field);
-  if (fields.size() != 5)
-    throw std::invalid_argument(text + " is not SCHEDULE:P:M:V:CREDITS");
+  if (fields.size() != 5 && fields.size() != 6)
+    throw std::invalid_argument(text + " is not SCHEDULE:P:M:V:CREDITS[:SEED]");
   plan_request wanted{.stages = std::stoi(fields[1]), .micro_batches = std::stoi(fields[2])};
   if (fields[3] != "-")
     wanted.chunks = std::stoi(fields[3]);
@@ -89,6 +112,8 @@ plan plan_of(const std::string& text, const options& how) {
   wanted.receive_slots = how.receive_slots;
   wanted.forward_only = how.forward_only;
   auto made = make_plan(fields[0], wanted);
+  if (fields.size() == 6)
+    randomize(made, std::stoull(fields[5]));
   if (how.fault == "credit")
     --made.by_rank[0].credits; // and not the warm-up level, as a caller's own credits would
   if (how.fault == "lanes")

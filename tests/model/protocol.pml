@@ -9,7 +9,7 @@
  * transfers of its edge, in order, to the receiver: it tells it (news) that one is there, and holds
  * the next one back until the receiver has taken it. With CAPACITY 1 the transfer lies in a slot at
  * the receiver; with CAPACITY 0 (rendezvous) it stays with the sender until the task that uses it
- * starts. What a wire does takes as long as it likes; so does a task: its start and its end are two
+ * starts; with more, that many may lie at the receiver, which tells them apart by their names. What a wire does takes as long as it likes; so does a task: its start and its end are two
  * steps, and all that other processes do may fall between any two steps.
  *
  * What is joined into one step, and why no behaviour is lost by it:
@@ -27,30 +27,7 @@
  * sender and one receiver, which xr and xs tell spin, and pan checks that it is so.
  */
 
-#define NONE 255 /* no task; no micro-batch */
-#define chunk_in(entry) ((entry) >> 4 & 1)
-#define batch_in(entry) ((entry) & 7)
-#define tasks (f_count + f_count * TRAINING + w_count + u_count)
-#define is_split(entry) ((entry) & 8)
-#define at(entry) ran[chunk_in(entry) * MICRO_BATCHES + batch_in(entry)]
-#define has(entry, what) ((at(entry) & (what)) == (what))
-
-#define F 0
-#define B 1
-#define W 2
-#define U 3
-
-/* What has been done of a micro-batch in a chunk. */
-#define FORWARD_DONE 1
-#define GRADIENT_DONE 2
-#define SUMMED 4
-
-/* What a chunk's edges are, and which of them leave the rank (in `joins`, `far`). */
-#define F_IN 1
-#define B_IN 2
-#define T_IN 4 /* the targets, from the trainer */
-#define F_OUT 8
-#define B_OUT 16
+#include "rule.pml"
 
 /* A transfer: the micro-batch that it is named after, and the one that its content is of. For the
  * edges that a chunk lacks, each rank has one of its own, from nobody to nobody. */
@@ -120,194 +97,6 @@ waits: end_waits:
   od
 }
 
-/* Whether the inputs of the first forward (backward) not yet started are known to be here. */
-#define forward_input(l, m) \
-  ((!(joins[l] & F_IN) || f_seen[l] == (m)) && (!(joins[l] & T_IN) || t_seen[l] == (m)))
-#define backward_input(l, m) \
-  (joins[l] & B_IN -> b_seen[l] == (m) : (ran[(l) * MICRO_BATCHES + (m)] & FORWARD_DONE))
-
-#if RECEIVE_SLOTS > 0
-#define all_room (f_flying[0] + b_flying[0] + f_flying[CHUNKS - 1] + b_flying[CHUNKS - 1] == 0)
-#define room_for_forward(l) (!(far[l] & F_OUT) || f_flying[l] < RECEIVE_SLOTS)
-#define room_for_backward(l) (!(far[l] & B_OUT) || b_flying[l] < RECEIVE_SLOTS)
-#else
-#define all_room true
-#define room_for_forward(l) true
-#define room_for_backward(l) true
-#endif
-
-#if FAULT == OVERDRAWN
-#define credit_free (held <= credits)
-#else
-#define credit_free (held < credits)
-#endif
-
-/* The rule: what an idle rank starts next, the head of a lane. */
-inline decide() {
-  d_step {
-    can_f = nf < f_count && forward_input(chunk_in(f_lane[nf]), batch_in(f_lane[nf])) &&
-            updates[chunk_in(f_lane[nf])] >= f_version[nf] &&
-            room_for_forward(chunk_in(f_lane[nf]));
-    /* A whole backward adds to its chunk's gradients: after the weight gradients put off before. */
-    can_b = nb < f_count * TRAINING && backward_input(chunk_in(b_lane[nb]), batch_in(b_lane[nb])) &&
-            (is_split(b_lane[nb]) || owed[chunk_in(b_lane[nb])] == 0) &&
-            room_for_backward(chunk_in(b_lane[nb]));
-    can_w = nw < w_count && has(w_lane[nw], GRADIENT_DONE);
-    can_u = nu < u_count && has(u_lane[nu], SUMMED);
-    wants_f = nf < f_count && (!TRAINING || nf - nb < warm_up);
-    if
-    :: fixed_order -> /* no choice: the next of the order, or nothing */
-      choice = (nf + nb + nw + nu == tasks -> NONE : order[nf + nb + nw + nu]);
-      if
-      :: (choice == F && !(can_f && credit_free)) || (choice == B && !can_b) ||
-         (choice == W && !can_w) || (choice == U && !can_u) -> choice = NONE
-      :: else
-      fi
-    :: else ->
-      if
-      :: can_u -> choice = U /* asynchronous plans: new weights first */
-      :: else ->
-        if
-        :: wants_f && can_f && !credit_free && can_w -> choice = W          /* 1 */
-        :: else ->
-          if
-          :: wants_f && can_f && credit_free -> choice = F                  /* 2 */
-          :: !wants_f && can_b -> choice = B
-          :: else ->
-            if
-            :: stand_in && !wants_f && can_f && credit_free -> choice = F   /* 3 */
-            :: stand_in && wants_f && can_b && nf - nb >= warm_up - lead -> choice = B
-            :: else ->
-              if
-              :: can_w -> choice = W                                        /* 4 */
-              :: else -> choice = NONE                                      /* 5 */
-              fi
-            fi
-          fi
-        fi
-      fi
-    fi;
-    can_f = false; can_b = false; can_w = false; can_u = false; wants_f = false
-  }
-}
-
-/* Takes what was announced on an edge: it must be what it is called, and what the task needs. */
-inline take(from, seen) {
-  from?name, content;
-  seen = NONE;
-  assert(name == m && content == m);
-  name = 0; content = 0
-}
-
-#if RECEIVE_SLOTS > 0
-#define give_back(edge, chan) if :: far[c] & edge -> chan!1 :: else fi
-#else
-#define give_back(edge, chan) skip
-#endif
-
-inline take_inputs() {
-  if
-  :: choice == F && (joins[c] & F_IN) && c == 0 -> take(f_slot0, f_seen[c]); give_back(F_IN, f_back0)
-  :: choice == B && (joins[c] & B_IN) && c == 0 -> take(b_slot0, b_seen[c]); give_back(B_IN, b_back0)
-#if CHUNKS > 1
-  :: choice == F && (joins[c] & F_IN) && c == 1 -> take(f_slot1, f_seen[c]); give_back(F_IN, f_back1)
-  :: choice == B && (joins[c] & B_IN) && c == 1 -> take(b_slot1, b_seen[c]); give_back(B_IN, b_back1)
-#endif
-  :: else
-  fi;
-  if
-  :: choice == F && (joins[c] & T_IN) && c == 0 -> take(t_slot0, t_seen[c])
-#if CHUNKS > 1
-  :: choice == F && (joins[c] & T_IN) && c == 1 -> take(t_slot1, t_seen[c])
-#endif
-  :: else
-  fi
-}
-
-inline start() {
-  d_step {
-    if
-    :: choice == F ->
-#if FAULT == UNORDERED
-      assert(f_plan[nf] == entry); /* lane order; without the fault only heads can start */
-#endif
-      nf++; held++;
-      assert(held <= credits && held <= most)
-    :: choice == B ->
-      nb++; owed[c] = owed[c] + is_split(entry) / 8
-    :: choice == W -> nw++; owed[c]--
-    :: choice == U -> nu++
-    fi;
-#if RECEIVE_SLOTS > 0
-    if
-    :: choice == F && (far[c] & F_OUT) -> f_flying[c]++
-    :: choice == B && (far[c] & B_OUT) -> b_flying[c]++
-    :: else
-    fi
-#endif
-  }
-}
-
-/* A chunk's gradients are summed in the order of its backwards, whatever the timing. */
-inline sum() {
-  i = 0;
-  do
-  :: chunk_in(b_lane[i]) == c && batch_in(b_lane[i]) == m -> break
-  :: else -> assert(chunk_in(b_lane[i]) != c || has(b_lane[i], SUMMED)); i++
-  od;
-  i = 0;
-  at(entry) = at(entry) | SUMMED;
-  held--
-}
-
-inline finish() {
-  d_step {
-    if
-    :: choice == F ->
-      assert(at(entry) == 0); /* once */
-      at(entry) = FORWARD_DONE;
-      held = held - !TRAINING
-    :: choice == B ->
-      assert(at(entry) == FORWARD_DONE);
-      at(entry) = at(entry) | GRADIENT_DONE;
-      if
-      :: !is_split(entry) -> sum()
-      :: else
-      fi
-    :: choice == W ->
-      assert(at(entry) == (FORWARD_DONE | GRADIENT_DONE));
-      sum()
-    :: choice == U ->
-      assert(has(entry, SUMMED));
-      updates[c]++;
-      /* From the version that the next backward uses to the newest one. */
-      assert(nb == f_count || updates[c] - f_version[nb] + 1 <= most_versions)
-    fi
-  };
-  if
-  :: choice == F && (joins[c] & F_OUT) && c == 0 -> f_out0!m, m
-  :: choice == B && (joins[c] & B_OUT) && c == 0 -> b_out0!m, m
-#if CHUNKS > 1
-  :: choice == F && (joins[c] & F_OUT) && c == 1 -> f_out1!m, m
-  :: choice == B && (joins[c] & B_OUT) && c == 1 -> b_out1!m, m
-#endif
-  :: else
-  fi
-}
-
-inline all_ran() {
-  d_step {
-    assert(nf == f_count && nb == f_count * TRAINING && nw == w_count && nu == u_count);
-    assert(held == 0);
-    i = 0;
-    do
-    :: i < f_count -> assert(at(f_lane[i]) == (TRAINING -> 7 : FORWARD_DONE)); i++
-    :: else -> break
-    od;
-    i = 0
-  }
-}
-
 inline load_plan() {
   c_code {
     const struct plan_of_rank* mine = &plans[now.which]->by_rank[Prank->me];
@@ -329,50 +118,10 @@ inline load_plan() {
     Prank->fixed_order = mine->fixed_order;
     Prank->most = mine->most;
     Prank->most_versions = mine->most_versions;
-  }
-}
-
-inline clear() {
-  d_step {
 #if FAULT == UNORDERED
-    i = 0;
-    do
-    :: i < LANE -> f_plan[i] = f_lane[i]; i++
-    :: else -> break
-    od;
+    memcpy(Prank->f_plan, mine->f_lane, LANE);
 #endif
-    i = 0;
-    do
-    :: i < CHUNKS -> f_seen[i] = NONE; b_seen[i] = NONE; t_seen[i] = NONE; i++
-    :: else -> break
-    od;
-    i = 0
   }
-}
-
-/* What the actor does whenever something has changed. */
-inline choose() {
-#if FAULT == UNORDERED
-  /* Any forward whose input is here, instead of the head of its lane. */
-  i = nf;
-  do
-  :: i < f_count - 1 -> i++
-  :: break
-  od;
-  if
-  :: nf < f_count && forward_input(chunk_in(f_lane[i]), batch_in(f_lane[i])) ->
-    entry = f_lane[i]; f_lane[i] = f_lane[nf]; f_lane[nf] = entry; entry = 0
-  :: else
-  fi;
-  i = 0;
-#endif
-  decide()
-}
-
-/* News of a transfer: the first of this name. */
-inline heard(l, seen, done) {
-  assert(!(ran[l * MICRO_BATCHES + seen] & done));
-  choose()
 }
 
 /* The channels of a chunk, by number. What is told to a rank may only be read by it, and so on. */
@@ -402,7 +151,7 @@ proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); s
   /* How far it is. */
   byte nf, nb, nw, nu, held; /* started, by kind; activations */
   byte ran[CHUNKS * MICRO_BATCHES];
-  byte f_seen[CHUNKS], b_seen[CHUNKS], t_seen[CHUNKS]; /* announced and not taken */
+  byte f_seen[CHUNKS], b_seen[CHUNKS], t_seen[CHUNKS]; /* bits: announced and not taken */
   byte owed[CHUNKS], updates[CHUNKS];
 #if RECEIVE_SLOTS > 0
   byte f_flying[CHUNKS], b_flying[CHUNKS]; /* sent and not taken */
@@ -422,7 +171,7 @@ proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); s
 #if FAULT != SWAPPED
   xs f_out0; xs b_out0;
 #endif
-#if CAPACITY > 0
+#if CAPACITY == 1
   xr f_slot0; xr b_slot0; xr t_slot0;
 #endif
 #if CHUNKS > 1
@@ -430,12 +179,12 @@ proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); s
 #if FAULT != SWAPPED
   xs f_out1; xs b_out1;
 #endif
-#if CAPACITY > 0
+#if CAPACITY == 1
   xr f_slot1; xr b_slot1; xr t_slot1;
 #endif
 #endif
 
-  atomic { load_plan(); clear(); choose() };
+  atomic { load_plan(); choose() };
   do
   :: choice != NONE ->
     d_step {
@@ -452,13 +201,13 @@ proctype rank(byte me; chunk_channels(0); slot_channels(0); chunk_channels(1); s
       entry = 0; c = 0; m = 0;
       choose()
     }
-  :: atomic { f_news0?f_seen[0] -> heard(0, f_seen[0], FORWARD_DONE) }
-  :: atomic { b_news0?b_seen[0] -> heard(0, b_seen[0], GRADIENT_DONE) }
-  :: atomic { t_news0?t_seen[0] -> heard(0, t_seen[0], FORWARD_DONE) }
+  :: atomic { f_news0?name -> heard(0, f_seen[0], FORWARD_DONE) }
+  :: atomic { b_news0?name -> heard(0, b_seen[0], GRADIENT_DONE) }
+  :: atomic { t_news0?name -> heard(0, t_seen[0], FORWARD_DONE) }
 #if CHUNKS > 1
-  :: atomic { f_news1?f_seen[1] -> heard(1, f_seen[1], FORWARD_DONE) }
-  :: atomic { b_news1?b_seen[1] -> heard(1, b_seen[1], GRADIENT_DONE) }
-  :: atomic { t_news1?t_seen[1] -> heard(1, t_seen[1], FORWARD_DONE) }
+  :: atomic { f_news1?name -> heard(1, f_seen[1], FORWARD_DONE) }
+  :: atomic { b_news1?name -> heard(1, b_seen[1], GRADIENT_DONE) }
+  :: atomic { t_news1?name -> heard(1, t_seen[1], FORWARD_DONE) }
 #endif
 #if RECEIVE_SLOTS > 0
   :: atomic { f_room0?_ -> f_flying[0]--; choose() }
