@@ -88,7 +88,7 @@ void dialer::on_connected() {
   wire_->async_handshake(asio::ssl::stream_base::client,
                          in_this_try([this](const error_code& problem) {
                            if (problem)
-                             retry(reason_of(problem));
+                             on_broken(problem);
                            else
                              on_secure();
                          }));
@@ -121,7 +121,7 @@ void dialer::read_answer() {
   wire_->async_read_some(decoder_->wanted(),
                          in_this_try([this](const error_code& problem, std::size_t bytes) {
                            if (problem) {
-                             retry(reason_of(problem));
+                             on_broken(problem);
                              return;
                            }
                            switch (decoder_->advance(bytes)) {
@@ -140,6 +140,16 @@ void dialer::on_answer() {
     retry("refused: " + reply.text);
   else
     finish("refused: " + reply.text);
+}
+
+void dialer::on_broken(const error_code& problem) {
+  // A certificate that was refused, by this end or that one, does not get better.
+  if (problem.category() == asio::error::get_ssl_category())
+    finish(reason_of(problem));
+  else if (tls_ == nullptr)
+    retry(reason_of(problem) + " before its answer (does it want TLS?)");
+  else
+    retry(reason_of(problem) + " before its answer");
 }
 
 void dialer::retry(std::string problem) {

@@ -47,6 +47,7 @@ private:
   void write_greeting();
   void read_answer();
   void on_answer();
+  void on_broken(const error_code& problem);
   void retry(std::string problem);
   void finish(std::string problem, std::uint32_t slots = 0);
 

@@ -1,8 +1,13 @@
 #include "net/tcp/tls.hpp"
 
+#include <cerrno>
+#include <fstream>
 #include <stdexcept>
+#include <system_error>
 
 #include <fmt/format.h>
+
+#include "net/tcp/wire.hpp"
 
 namespace sluice::net {
 
@@ -11,11 +16,14 @@ namespace ssl = boost::asio::ssl;
 std::unique_ptr<ssl::context> make_tls_context(const tls_files& files) {
   auto context = std::make_unique<ssl::context>(ssl::context::tls);
   const auto load = [](const char* what, const std::string& file, auto loading) {
-    boost::system::error_code problem;
+    if (!std::ifstream(file)) // OpenSSL would not say so.
+      throw std::runtime_error(fmt::format("cannot read the {} {}: {}", what, file,
+                                           std::generic_category().message(errno)));
+    error_code problem;
     loading(problem);
     if (problem)
       throw std::runtime_error(
-        fmt::format("TLS: cannot use the {} {}: {}", what, file, problem.message()));
+        fmt::format("cannot use the {} {}: {}", what, file, reason_of(problem)));
   };
   SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_3_VERSION);
   // Nobody resumes: it would only keep memory for strangers.

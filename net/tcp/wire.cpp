@@ -8,6 +8,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/socket_base.hpp>
 #include <boost/asio/ssl/error.hpp>
+#include <openssl/err.h>
 
 namespace sluice::net {
 
@@ -40,8 +41,11 @@ void configure(int socket, const tcp_options& options) {
 std::string reason_of(const error_code& problem) {
   if (problem == boost::asio::error::eof || problem == boost::asio::ssl::error::stream_truncated)
     return "the peer closed the connection";
-  if (problem.category() == boost::asio::error::get_ssl_category())
-    return "TLS: " + problem.message();
+  if (problem.category() == boost::asio::error::get_ssl_category()) {
+    // The category itself does not know OpenSSL 3's texts.
+    const auto* text = ::ERR_reason_error_string(static_cast<unsigned long>(problem.value()));
+    return std::string("TLS: ") + (text != nullptr ? text : problem.message());
+  }
   return problem.message();
 }
 
