@@ -49,8 +49,8 @@ void channel::on_read(const error_code& problem, std::size_t bytes) {
       auto got = decoder_.take();
       if (got.kind == frame_kind::leave) {
         peer_left_ = state_ == state::open;
-        close();
         peer_left();
+        close();
         return;
       }
       if (state_ == state::open)
@@ -162,6 +162,7 @@ void channel::close() {
   state_ = state::closed;
   if (wire_)
     wire_->close();
+  drop_queue();
   settle();
 }
 
@@ -214,9 +215,11 @@ void send_channel::received(frame what) {
 }
 
 void send_channel::peer_left() {
-  if (!queue_.empty())
+  if (!encoder().done() && encoder().current().kind == frame_kind::data)
+    fail_late(fmt::format("the peer left while {} was being sent",
+                          to_string(encoder().current().what)));
+  else if (!queue_.empty())
     fail_late(fmt::format("the peer left before {}", to_string(queue_.front().what)));
-  queue_.clear();
 }
 
 // -- the receiving end -------------------------------------------------------------------------

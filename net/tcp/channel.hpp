@@ -52,6 +52,8 @@ protected:
   virtual void received(frame what) = 0;
   /// The peer has said farewell.
   virtual void peer_left() {}
+  /// Nothing more will be written.
+  virtual void drop_queue() {}
 
   /// Writes the next frame unless one is being written.
   void kick();
@@ -107,6 +109,7 @@ private:
   bool next(frame& to) override;
   void received(frame what) override;
   void peer_left() override;
+  void drop_queue() override { queue_.clear(); }
 
   struct waiting {
     transfer what;

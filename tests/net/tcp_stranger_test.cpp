@@ -246,9 +246,9 @@ TEST_CASE("with TLS, nobody without a certificate of the authority gets in or he
     const auto reply = stranger.read();
     CHECK(reply.size() < 24);
     CHECK(std::ranges::search(reply, std::as_bytes(std::span("SLUIC", 5))).empty());
-    CHECK(at.logged("TLS: ") == 1);
+    CHECK(eventually([&] { return at.logged("TLS: ") == 1; }));
   }
-  SUBCASE("10,000 random bytes") {
+  SUBCASE("100 times noise") {
     std::mt19937_64 random(1);
     for (int i = 0; i < 100; ++i) {
       std::vector<std::byte> bytes(100);
