@@ -14,8 +14,8 @@ namespace sluice::net {
 /// What an endpoint tells its owner. Called on any thread, also from within send() and take(), so
 /// a callback only passes the news on.
 struct endpoint_events {
-  std::function<void(const transfer&)> arrived;     ///< take() will give its tensors
-  std::function<void(const std::string&)> failed;   ///< the channel to a peer broke; says which
+  std::function<void(const transfer&)> arrived = {};   ///< take() will give its tensors
+  std::function<void(const std::string&)> failed = {}; ///< the channel to a peer broke; says which
 };
 
 /// One rank's end of all its channels: the only way by which tensors pass between ranks.

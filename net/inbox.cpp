@@ -1,5 +1,6 @@
 #include "net/inbox.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include <boost/functional/hash.hpp>
@@ -34,10 +35,17 @@ kernels::tensor_list inbox::take(const transfer& what) {
   return tensors;
 }
 
-void inbox::forget(std::uint64_t epoch) {
+std::vector<transfer> inbox::forget(std::uint64_t epoch) {
   const std::lock_guard lock(guard_);
   forgotten_ = std::max(forgotten_, epoch);
-  std::erase_if(arrived_, [&](const auto& entry) { return entry.first.epoch <= forgotten_; });
+  std::vector<transfer> dropped;
+  std::erase_if(arrived_, [&](const auto& entry) {
+    if (entry.first.epoch > forgotten_)
+      return false;
+    dropped.push_back(entry.first);
+    return true;
+  });
+  return dropped;
 }
 
 } // namespace sluice::net

@@ -4,6 +4,7 @@
 #include <memory_resource>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "kernels/tensor.hpp"
 #include "net/transfer.hpp"
@@ -22,7 +23,8 @@ public:
   /// Errors: std::logic_error for a transfer that is not here.
   kernels::tensor_list take(const transfer& what);
 
-  void forget(std::uint64_t epoch);
+  /// Drops all of `epoch` and earlier, now and in future. Returns what lay here of them.
+  std::vector<transfer> forget(std::uint64_t epoch);
 
 private:
   struct hash {

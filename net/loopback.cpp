@@ -1,5 +1,6 @@
 #include "net/loopback.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -47,10 +48,7 @@ public:
   kernels::tensor_list take(const transfer& what, kernels::buffer_pool& pool) override;
   void forget(std::uint64_t epoch) override;
 
-  void deliver(const transfer& what, kernels::tensor_list tensors) {
-    if (inbox_.put(what, std::move(tensors)))
-      events_.arrived(what);
-  }
+  void deliver(const transfer& what, kernels::tensor_list tensors);
 
 private:
   loopback_network& network_;
@@ -89,14 +87,12 @@ public:
     start_next(on);
   }
 
+  /// Drops what still waits for a slot at `rank`.
   void forget(std::int32_t rank, std::uint64_t epoch) {
     const std::lock_guard lock(guard_);
-    for (auto& [key, on] : edges_) {
-      if (std::get<2>(key) != rank)
-        continue;
-      std::erase_if(on.queue, [&](const auto& each) { return each.what.epoch <= epoch; });
-      on.at_receiver = 0;
-    }
+    for (auto& [key, on] : edges_)
+      if (std::get<2>(key) == rank)
+        std::erase_if(on.queue, [&](const auto& each) { return each.what.epoch <= epoch; });
   }
 
 private:
@@ -169,9 +165,17 @@ kernels::tensor_list loopback_endpoint::take(const transfer& what, kernels::buff
   return tensors;
 }
 
+void loopback_endpoint::deliver(const transfer& what, kernels::tensor_list tensors) {
+  if (inbox_.put(what, std::move(tensors)))
+    events_.arrived(what);
+  else
+    network_.slot_freed(what); // Of a forgotten epoch: nobody will take it.
+}
+
 void loopback_endpoint::forget(std::uint64_t epoch) {
-  inbox_.forget(epoch);
   network_.forget(rank_, epoch);
+  for (const auto& dropped : inbox_.forget(epoch))
+    network_.slot_freed(dropped);
 }
 
 } // namespace

@@ -14,9 +14,9 @@ struct loopback_options {
   /// How many transfers of one edge may lie at the receiver, arrived and not taken. The next one
   /// stays with its sender until take() frees a slot. At least 1.
   std::int32_t slots = 1;
-  std::function<std::chrono::microseconds(const transfer&)> latency;
+  std::function<std::chrono::microseconds(const transfer&)> latency = {};
   /// How long the channel holds the sender's buffers after the receiver has its copy.
-  std::function<std::chrono::microseconds(const transfer&)> completion;
+  std::function<std::chrono::microseconds(const transfer&)> completion = {};
   /// Fills the sent buffers with NaN when the channel is done with them.
   bool poison = false;
 };
