@@ -46,6 +46,11 @@ std::string text_of(const caf::error& problem) {
 
 } // namespace
 
+layout_request layout_of(const pipeline_options& options) {
+  return {options.plan,        options.layers,    options.cut,
+          options.layer_costs, options.recompute, options.recompute_ranks};
+}
+
 struct pipeline::implementation {
   std::unique_ptr<own_system> owned;
   caf::actor_system* system = nullptr;
@@ -81,8 +86,7 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
   const auto verdict = plan::check(options.plan);
   if (!verdict.live)
     throw std::invalid_argument("the plan cannot run: " + verdict.text);
-  auto layout =
-    lay_out({options.plan, options.layers, options.cut, options.layer_costs, options.recompute});
+  auto layout = lay_out(layout_of(options));
   impl_->parts = std::move(layout.part_layers);
   impl_->system = options.system;
   if (impl_->system == nullptr) {
