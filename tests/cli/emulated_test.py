@@ -5,7 +5,7 @@ import unittest
 from run_sluice import SluiceTest
 
 DEVICE = "emulated:F=10ms:B=10ms:W=10ms"
-SMALL = "--layers 4 --width 32 --heads 2 --length 32 --micro-batch-size 2 --micro-batches 8".split()
+SMALL = "--layers 8 --width 32 --heads 2 --length 32 --micro-batch-size 2 --micro-batches 8".split()
 
 
 class EmulatedTest(SluiceTest):
@@ -75,9 +75,9 @@ class CreditsTest(SluiceTest):
     def test_more_credits_change_no_bit(self):
         for schedule in ("1f1b", "zb-h1", "interleaved", "zb-v"):
             with self.subTest(schedule):
-                chunked = ["--layers", 8, "--schedule", schedule]
-                own = self.train(*chunked)
-                auto = self.train(*chunked, "--credits", "auto", "--memory", "64MiB")
+                own = self.train("--schedule", schedule)
+                auto = self.train(
+                    "--schedule", schedule, "--credits", "auto", "--memory", "64MiB")
                 self.assertEqual(own["weights_sha256"], auto["weights_sha256"])
                 self.assertEqual(own["loss_last"], auto["loss_last"])
 
@@ -87,7 +87,7 @@ class CreditsTest(SluiceTest):
             for kibibytes in range(800, 4000, 400):
                 with self.subTest(schedule=schedule, memory=kibibytes):
                     done = self.run_sluice(
-                        "train", "--stages", 4, "--steps", 2, *SMALL, "--layers", 8,
+                        "train", "--stages", 4, "--steps", 2, *SMALL,
                         "--schedule", schedule, "--credits", "auto", "--memory", f"{kibibytes}KiB")
                     fitted += done.returncode == 0
                     if done.returncode != 0: # refused before it began, not failed while it ran

@@ -19,7 +19,8 @@ class SluiceTest(unittest.TestCase):
     def run_sluice(self, *arguments, timeout=120):
         command = [os.environ["SLUICE_COMMAND"], *map(str, arguments)]
         return subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=timeout, check=False
+            command, cwd=self.folder, capture_output=True, text=True,
+            errors="replace", timeout=timeout, check=False
         )
 
     def output(self, *arguments, **options):
