@@ -85,6 +85,10 @@ void find_holders(model_layout& layout) {
 
 } // namespace
 
+bool layout_request::recomputes(std::int32_t rank) const {
+  return recompute_ranks.empty() ? recompute : std::ranges::count(recompute_ranks, rank) != 0;
+}
+
 model_layout lay_out(const layout_request& wanted) {
   const auto& plan = wanted.plan;
   model_layout layout;
@@ -102,7 +106,8 @@ model_layout lay_out(const layout_request& wanted) {
       const auto& place = plan.chunks[static_cast<std::size_t>(chunk)];
       layout.chunks[static_cast<std::size_t>(place.rank)].push_back(
         {chunk, static_cast<std::int32_t>(route),
-         module_of(layers, ranges[static_cast<std::size_t>(place.part)], wanted.recompute)});
+         module_of(layers, ranges[static_cast<std::size_t>(place.part)],
+                   wanted.recomputes(place.rank))});
     }
   }
   find_holders(layout);

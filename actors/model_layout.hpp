@@ -12,6 +12,8 @@
 
 namespace sluice::actors {
 
+struct pipeline_options;
+
 /// A model cut into the chunks of a plan, before any stage exists.
 struct model_layout {
   std::vector<std::vector<hosted_chunk>> chunks;     ///< by rank
@@ -27,7 +29,13 @@ struct layout_request {
   std::vector<std::size_t> cut;    ///< layers of each part, by hand; empty: by costs
   std::vector<double> layer_costs; ///< empty: all the same
   bool recompute = false;
+  std::vector<std::int32_t> recompute_ranks; ///< if not empty: only the chunks of these
+
+  bool recomputes(std::int32_t rank) const;
 };
+
+/// What a pipeline's options ask for.
+layout_request layout_of(const pipeline_options& options);
 
 /// Gives each layer to exactly one part, and each part to its chunk on every route.
 /// Errors: std::invalid_argument for fewer layers than parts, a cut that does not add up, or a

@@ -61,6 +61,11 @@ void check_asynchronous(const pipeline_options& options, const model_layout& lay
 
 } // namespace
 
+layout_request layout_of(const pipeline_options& options) {
+  return {options.plan,        options.layers,    options.cut,
+          options.layer_costs, options.recompute, options.recompute_ranks};
+}
+
 struct pipeline::implementation {
   std::unique_ptr<own_system> owned;
   caf::actor_system* system = nullptr;
@@ -96,8 +101,7 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
   const auto verdict = plan::check(options.plan);
   if (!verdict.live)
     throw std::invalid_argument("the plan cannot run: " + verdict.text);
-  auto layout =
-    lay_out({options.plan, options.layers, options.cut, options.layer_costs, options.recompute});
+  auto layout = lay_out(layout_of(options));
   if (options.plan.asynchronous)
     check_asynchronous(options, layout);
   impl_->parts = std::move(layout.part_layers);

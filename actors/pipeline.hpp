@@ -47,7 +47,7 @@ struct pipeline_options {
   /// Whether chunks drop what their layers saved and run the forward again before the backward.
   /// Results are the same, bit for bit.
   bool recompute = false;
-
+  std::vector<std::int32_t> recompute_ranks = {}; ///< if not empty: only the chunks of these
   std::shared_ptr<const kernels::nn::optimizer> optimizer = {}; ///< default: AdamW
   std::function<double(std::uint64_t)> learning_rate = {};      ///< by step; default: 1e-3
   double clip = 0; ///< global gradient norm; 0: no clipping

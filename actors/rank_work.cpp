@@ -229,8 +229,9 @@ void rank_work::release(in_flight& slot) noexcept {
   --held_;
 }
 
-/// What the credits allow a chunk to hold, any step may come to hold, whatever the timing: takes
-/// it from the device at the end of the first one.
+/// What the credits allow the chunks to hold, any step may come to hold, whatever the timing: takes
+/// it from the device at the end of the first one. The activations that a rank may hold can be any
+/// mix of its chunks', so there is room for as many of the neediest, size by size.
 void rank_work::end() {
   for (auto& of : chunks_)
     if (of->versions)
@@ -238,15 +239,17 @@ void rank_work::end() {
   if (step_.purpose != kernels::nn::purpose::train || reserved_)
     return;
   reserved_ = true;
-  kernels::buffer_pool::task_demand total;
-  const auto& mine = plan_->by_rank[static_cast<std::size_t>(rank_)];
+  kernels::buffer_pool::task_demand neediest;
   for (const auto& of : chunks_) {
-    const auto runs = std::ranges::count(mine.forwards, of->hosted.chunk, &plan::lane_entry::chunk);
-    const auto times = static_cast<std::size_t>(std::min<std::ptrdiff_t>(mine.credits, runs));
+    kernels::buffer_pool::task_demand one;
     for (const auto& demand : of->demand)
       if (demand)
-        total.add(*demand, times);
+        one.add(*demand, 1);
+    neediest.widen(one);
   }
+  const auto& mine = plan_->by_rank[static_cast<std::size_t>(rank_)];
+  kernels::buffer_pool::task_demand total;
+  total.add(neediest, std::min(static_cast<std::size_t>(mine.credits), mine.forwards.size()));
   stream_.pool().reserve(total);
 }
 

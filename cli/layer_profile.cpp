@@ -3,10 +3,13 @@
 #include <cmath>
 #include <fstream>
 
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/failure.hpp"
+#include "cli/model.hpp"
 
 namespace sluice::cli {
 
@@ -22,9 +25,65 @@ double read_key(const nlohmann::json& layer, const char* key, std::size_t number
   return found->get<double>();
 }
 
+/// Made-up bytes: what a layer costs does not depend on them.
+actors::batch_part made_up_sample(const recipe& what) {
+  token_batch text{.samples = static_cast<std::size_t>(what.micro_batch_size),
+                   .length = static_cast<std::size_t>(what.length)};
+  for (std::size_t i = 0; i < text.samples * text.length; ++i) {
+    text.inputs.push_back(static_cast<std::int32_t>('a' + i % 23));
+    text.targets.push_back(static_cast<std::int32_t>('a' + (i + 1) % 23));
+  }
+  return batch_maker(what).make(text, what.micro_batch_size).front();
+}
+
+recipe read_recipe(const nlohmann::json& saved, const std::filesystem::path& path) {
+  recipe what;
+  CLI::App nothing_given;
+  add_recipe_options(nothing_given, what);
+  try {
+    adopt(what, saved, nothing_given);
+  } catch (const nlohmann::json::exception& problem) {
+    throw usage_error(fmt::format("{}: 'recipe' is none: {}", path.string(), problem.what()));
+  }
+  return what;
+}
+
+double in_seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 } // namespace
 
-std::vector<plan::layer_costs> read_layer_profile(const std::filesystem::path& path) {
+layer_profile measure_profile(const recipe& what, int threads) {
+  layer_profile result{.measured = what, .layers = {}};
+  for (const auto& cost : profile_model(what, made_up_sample(what), threads))
+    result.layers.push_back({.name = cost.name,
+                             .forward = in_seconds(cost.forward),
+                             .backward = in_seconds(cost.backward_input),
+                             .weight = in_seconds(cost.backward_weight),
+                             .activation_bytes = static_cast<double>(cost.activation_bytes),
+                             .output_bytes = static_cast<double>(cost.output_bytes),
+                             .parameter_bytes = static_cast<double>(cost.parameter_bytes)});
+  return result;
+}
+
+nlohmann::json to_json(const layer_profile& of) {
+  auto layers = nlohmann::json::array();
+  for (const auto& layer : of.layers)
+    layers.push_back({{"name", layer.name},
+                      {"forward", layer.forward},
+                      {"backward", layer.backward},
+                      {"weight", layer.weight},
+                      {"activation_bytes", layer.activation_bytes},
+                      {"output_bytes", layer.output_bytes},
+                      {"parameter_bytes", layer.parameter_bytes}});
+  nlohmann::json all{{"layers", layers}};
+  if (of.measured)
+    all["recipe"] = to_json(*of.measured);
+  return all;
+}
+
+layer_profile read_layer_profile(const std::filesystem::path& path) {
   std::ifstream file{path};
   if (!file)
     throw usage_error(fmt::format("cannot read the profile {}", path.string()));
@@ -34,7 +93,8 @@ std::vector<plan::layer_costs> read_layer_profile(const std::filesystem::path& p
     throw usage_error(fmt::format("{} is no profile: it needs a list 'layers' as `sluice profile "
                                   "--json` writes it",
                                   path.string()));
-  std::vector<plan::layer_costs> layers;
+  layer_profile result;
+  auto& layers = result.layers;
   for (const auto& each : all["layers"]) {
     const auto number = layers.size();
     if (!each.is_object())
@@ -48,7 +108,9 @@ std::vector<plan::layer_costs> read_layer_profile(const std::filesystem::path& p
                       .output_bytes = read("output_bytes"),
                       .parameter_bytes = read("parameter_bytes")});
   }
-  return layers;
+  if (all.contains("recipe"))
+    result.measured = read_recipe(all["recipe"], path);
+  return result;
 }
 
 } // namespace sluice::cli

@@ -6,10 +6,13 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "cli/bench_command.hpp"
 #include "cli/config_file.hpp"
+#include "cli/devices.hpp"
 #include "cli/failure.hpp"
 #include "cli/generate_command.hpp"
 #include "cli/plan_command.hpp"
+#include "cli/profile_command.hpp"
 #include "cli/train_command.hpp"
 #include "cli/version.hpp"
 
@@ -25,6 +28,9 @@ int main(int argc, char** argv) {
   add_train_command(app, exit_code);
   add_generate_command(app, exit_code);
   add_plan_command(app, exit_code);
+  add_profile_command(app, exit_code);
+  add_bench_command(app);
+  add_devices_command(app);
   add_config_file(app);
   try {
     app.parse(argc, argv);

@@ -107,8 +107,8 @@ actors::batch batch_maker::prompt(std::string_view text) {
   return result;
 }
 
-std::vector<double> measure_layers(const recipe& what, const actors::batch_part& sample,
-                                   int threads) {
+std::vector<kernels::nn::layer_cost> profile_model(const recipe& what,
+                                                   const actors::batch_part& sample, int threads) {
   kernels::stream stream(kernels::make_cpu_device(), threads);
   const auto layers = make_layers(what);
   for (const auto& layer : layers)
@@ -117,8 +117,13 @@ std::vector<double> measure_layers(const recipe& what, const actors::batch_part&
   kernels::nn::tie_parameters(parameters);
   auto inputs = sample.inputs;
   inputs.insert(inputs.end(), sample.targets.begin(), sample.targets.end());
+  return kernels::nn::profile_layers(stream, layers, inputs);
+}
+
+std::vector<double> measure_layers(const recipe& what, const actors::batch_part& sample,
+                                   int threads) {
   std::vector<double> costs;
-  for (const auto& cost : kernels::nn::profile_layers(stream, layers, inputs)) {
+  for (const auto& cost : profile_model(what, sample, threads)) {
     const std::chrono::duration<double> all
       = cost.forward + cost.backward_input + cost.backward_weight;
     costs.push_back(all.count());

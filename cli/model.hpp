@@ -9,6 +9,7 @@
 #include "cli/text_data.hpp"
 #include "cli/train_options.hpp"
 #include "kernels/nn/optimizer.hpp"
+#include "kernels/nn/profile.hpp"
 #include "kernels/nn/stage_module.hpp"
 #include "kernels/nn/lr_schedule.hpp"
 #include "kernels/stream.hpp"
@@ -41,6 +42,10 @@ private:
   std::int64_t length_;
   kernels::buffer_pool pool_{kernels::make_cpu_device()};
 };
+
+/// What each layer costs on the CPU for one micro-batch.
+std::vector<kernels::nn::layer_cost> profile_model(const recipe& what,
+                                                   const actors::batch_part& sample, int threads);
 
 /// Seconds of each layer's forward and whole backward, for the cut into stages.
 std::vector<double> measure_layers(const recipe& what, const actors::batch_part& sample,

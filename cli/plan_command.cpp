@@ -17,6 +17,7 @@
 #include "cli/layer_profile.hpp"
 #include "cli/plan_options.hpp"
 #include "cli/plan_report.hpp"
+#include "cli/proposal.hpp"
 #include "cli/table.hpp"
 #include "cli/train_options.hpp"
 
@@ -30,11 +31,18 @@ public:
   explicit planner(const plan_options& options) : options_{options} {}
 
   int run(bool schedule_given) {
-    if (!options_.memory.empty() && options_.profile.empty() && options_.credits != "auto")
+    if (!options_.memory.empty() && !has_profile() && options_.credits != "auto")
       throw usage_error("--memory needs to know what fills it: give --profile FILE (see `sluice "
-                        "profile`), or --credits auto with --activation-bytes");
+                        "profile`), --model to measure one now, or --credits auto with "
+                        "--activation-bytes");
+    if (!options_.profile.empty() && !options_.model.empty())
+      throw usage_error("--profile and --model exclude each other: a profile is of a model");
+    if (!options_.profile.empty())
+      profile_ = read_layer_profile(options_.profile);
+    else if (!options_.model.empty())
+      profile_ = measure_profile(recipe_of_model(), 1);
     try {
-      if (!options_.profile.empty() && !schedule_given && options_.plan_file.empty())
+      if (has_profile() && !schedule_given && options_.plan_file.empty())
         return search();
       return show();
     } catch (const plan::plan_error& problem) {
@@ -43,6 +51,7 @@ public:
   }
 
 private:
+  bool has_profile() const { return !options_.profile.empty() || !options_.model.empty(); }
   bool quiet() const { return options_.json == "-"; }
 
   template <class... Args>
@@ -58,9 +67,15 @@ private:
       write_atomically(options_.json, all.dump(2) + "\n");
   }
 
+  recipe recipe_of_model() const {
+    auto what = options_.measured;
+    what.model = options_.model;
+    return what;
+  }
+
   plan::search_request request() const {
     plan::search_request wanted;
-    wanted.layers = read_layer_profile(options_.profile);
+    wanted.layers = profile_.layers;
     plan::device_kind device;
     if (!options_.memory.empty())
       device.memory_bytes = static_cast<double>(parse_bytes(options_.memory, "memory"));
@@ -78,7 +93,7 @@ private:
   /// Conditions by the profile where there is one, or as the options say.
   plan::conditions conditions(const plan::plan& of) const {
     auto under = options_.conditions_for(of);
-    if (options_.profile.empty())
+    if (!has_profile())
       return under;
     auto wanted = request();
     wanted.devices.resize(of.ranks, wanted.devices.front());
@@ -169,6 +184,11 @@ private:
     say("{}", fitting.text());
     if (!found.with_more.empty())
       say("\n{}", more.text());
+    if (!found.fitting.empty() && profile_.measured) {
+      const auto line = train_command_line(found.fitting.front(), *profile_.measured);
+      say("\nTo train with the first:\n  {}\n", line);
+      all["train"] = line;
+    }
     write_json(all);
     if (found.fitting.empty())
       spdlog::error("no plan fits into {} a device; the table says what would", options_.memory);
@@ -176,7 +196,19 @@ private:
   }
 
   const plan_options& options_;
+  layer_profile profile_;
 };
+
+void add_model(CLI::App& to, recipe& what, std::string& model) {
+  to.add_option("--model", model, "measure this network now, gpt or mlp, and search")
+    ->check(CLI::IsMember({"gpt", "mlp"}));
+  to.add_option("--layers", what.layers, "of the model")->check(CLI::PositiveNumber);
+  to.add_option("--width", what.width, "of the model")->check(CLI::PositiveNumber);
+  to.add_option("--heads", what.heads, "of the model")->check(CLI::PositiveNumber);
+  to.add_option("--length", what.length, "of a sequence of the model")->check(CLI::PositiveNumber);
+  to.add_option("--micro-batch-size", what.micro_batch_size, "sequences in a micro-batch")
+    ->check(CLI::PositiveNumber);
+}
 
 void add_world(CLI::App& to, plan_options& options) {
   to.add_option("--forward", options.forward, "time of F of one whole stage")
@@ -213,7 +245,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->footer("Examples:\n  sluice plan --schedule zb-h1 --stages 4 --micro-batches 12\n"
                   "  sluice plan --stages 8 --micro-batches 32 --compare 1f1b,zb-h1,zb-v --jitter "
                   "lognormal/0.3\n"
-                  "  sluice plan --profile layers.json --stages 4 --memory 24GiB");
+                  "  sluice plan --profile layers.json --stages 4 --memory 24GiB\n"
+                  "  sluice plan --model gpt --layers 8 --stages 4 --memory 1GiB");
   command->option_defaults()->always_capture_default();
   auto& o = *options;
   auto* schedule = command->add_option("--schedule", o.schedule, "its name, or file:PATH");
@@ -238,6 +271,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
     ->check(CLI::NonNegativeNumber);
   command->add_option("--profile", o.profile,
                       "measured layers: searches for the best plan where no schedule is named");
+  add_model(*command, o.measured, o.model);
   command->add_option("--csv", o.csv, "write the plan as a table of actions");
   command->add_option("--svg", o.svg, "write the picture");
   command->add_option("--json", o.json, "results as JSON; - for standard output [none]");

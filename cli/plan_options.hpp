@@ -6,6 +6,7 @@
 
 #include "actors/plan/make_plan.hpp"
 #include "actors/plan/simulate.hpp"
+#include "cli/train_options.hpp"
 
 namespace sluice::cli {
 
@@ -35,6 +36,8 @@ struct plan_options {
   std::vector<std::string> compare;
   std::string memory;
   std::string profile;
+  std::string model; ///< to measure in place of a profile
+  recipe measured;   ///< its other options
   std::string csv;
   std::string svg;
   std::string json;

@@ -8,8 +8,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "actors/fit_memory.hpp"
 #include "cli/checkpoint_dir.hpp"
+#include "cli/devices.hpp"
 #include "cli/failure.hpp"
+#include "cli/proposal.hpp"
 
 namespace sluice::cli {
 
@@ -21,40 +24,48 @@ void remember_signal(int number) {
   signal_received = number;
 }
 
+} // namespace
+
 plan::plan plan_of(const recipe& what, const execution& how) {
   plan::plan_request wanted{.stages = how.stages, .micro_batches = what.micro_batches};
   if (how.chunks > 0)
     wanted.chunks = how.chunks;
-  if (how.credits > 0)
-    wanted.credits = how.credits;
-  return plan::make_plan(how.schedule, wanted);
+  if (how.credits != "own" && how.credits != "auto")
+    wanted.credits = parse_credits(how.credits);
+  auto made = plan::make_plan(how.schedule, wanted);
+  apply_proposal_options(made, how);
+  return made;
 }
-
-} // namespace
 
 actors::pipeline start_pipeline(const recipe& what, const execution& how,
                                 const actors::batch_part& sample) {
-  if (how.device != "cpu")
-    throw usage_error(fmt::format("--device {}: this build runs stages on 'cpu' only", how.device));
+  check_devices(how.device, how.stages);
+  if (how.credits == "auto" && how.memory.empty())
+    throw usage_error("--credits auto fills the stages' memory: say how much it is with --memory, "
+                      "as in --memory 512MiB");
   try {
     auto plan = plan_of(what, how);
     std::vector<double> costs;
     if (how.cut.empty() && plan.parts > 1)
       costs = measure_layers(what, sample, how.threads);
     const auto schedule = make_lr_schedule(what);
-    return actors::pipeline(
-      {.plan = std::move(plan),
-       .layers = [what] { return make_layers(what); },
-       .cut = how.cut,
-       .layer_costs = std::move(costs),
-       .recompute = how.recompute,
-       .optimizer = make_optimizer(what),
-       .learning_rate = [schedule](std::uint64_t step) { return schedule.at(step); },
-       .clip = what.clip,
-       .seed = what.seed,
-       .threads = how.threads,
-       .memory_bytes = how.memory.empty() ? 0 : parse_bytes(how.memory, "memory"),
-       .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(how.deadline * 1000))});
+    actors::pipeline_options options{
+      .plan = std::move(plan),
+      .layers = [what] { return make_layers(what); },
+      .cut = how.cut,
+      .layer_costs = std::move(costs),
+      .recompute = how.recompute,
+      .recompute_ranks = how.recompute_stages,
+      .optimizer = make_optimizer(what),
+      .learning_rate = [schedule](std::uint64_t step) { return schedule.at(step); },
+      .clip = what.clip,
+      .seed = what.seed,
+      .threads = how.threads,
+      .memory_bytes = how.memory.empty() ? 0 : parse_bytes(how.memory, "memory"),
+      .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(how.deadline * 1000))};
+    if (how.credits == "auto")
+      actors::fit_credits_to_memory(options, sample);
+    return actors::pipeline(std::move(options));
   } catch (const std::invalid_argument& problem) {
     throw usage_error(problem.what());
   }

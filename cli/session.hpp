@@ -12,6 +12,9 @@
 
 namespace sluice::cli {
 
+/// The plan that the options ask for. Errors: usage_error, plan::plan_error.
+plan::plan plan_of(const recipe& what, const execution& how);
+
 /// Starts the pipeline of a recipe: the plan, the cut into stages (by hand or by what the layers
 /// cost on `sample`), devices and limits.
 /// Errors: usage_error for options that do not go together.

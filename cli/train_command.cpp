@@ -15,12 +15,15 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "actors/emulation.hpp"
 #include "cli/atomic_file.hpp"
 #include "cli/checkpoint.hpp"
 #include "cli/checkpoint_dir.hpp"
+#include "cli/emulated_run.hpp"
 #include "cli/failure.hpp"
 #include "cli/loss_curve.hpp"
 #include "cli/progress.hpp"
+#include "cli/proposal.hpp"
 #include "cli/session.hpp"
 #include "cli/table.hpp"
 #include "cli/text_data.hpp"
@@ -287,6 +290,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
   train->add_option("--data", options->data, "files of text, joined [the machine's licences]");
   add_recipe_options(*train, options->what);
   add_execution_options(*train, options->how);
+  add_proposal_options(*train, options->how);
   train->add_option("--checkpoint", options->checkpoint, "folder for checkpoints [none]");
   train->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints");
   train->add_option("--keep", options->keep, "how many checkpoints stay")
@@ -300,7 +304,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
                     "held-out sequences looked at");
   train->add_option("--sample", options->sample_bytes, "bytes of sample text at the end");
   train->callback([options, train, &exit_code] {
-    exit_code = training(*options, *train).run();
+    exit_code = actors::is_emulated(options->how.device) ? run_emulated(*options, *train)
+                                                         : training(*options, *train).run();
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <tuple>
 
 #include <CLI/Config.hpp>
@@ -73,13 +74,16 @@ void add_execution_options(CLI::App& to, execution& how) {
   to.add_option("--schedule", how.schedule, "order of the tasks, as `sluice plan` knows it");
   to.add_option("--chunks", how.chunks, "pieces of the model on each stage [the schedule's]")
     ->check(positive);
-  to.add_option("--credits", how.credits, "micro-batches a stage may hold [the schedule's]")
-    ->check(positive);
+  to.add_option("--credits", how.credits,
+                "micro-batches a stage may hold: own (the schedule's), a number, or auto: as many "
+                "as fit into --memory");
   to.add_option("--cut", how.cut, "layers of each stage, by hand: 3,2,2,3 [by measured cost]")
     ->delimiter(',');
   to.add_flag("--recompute", how.recompute, "keep a stage's inputs only, compute the rest again");
   to.add_option("--threads", how.threads, "threads of a stage's matrix products")->check(positive);
-  to.add_option("--device", how.device, "of the stages");
+  to.add_option("--device", how.device,
+                "of the stages, one or a list: see `sluice devices`; emulated:F=10ms:B=10ms:W=10ms "
+                "runs the plan without computing");
   to.add_option("--memory", how.memory, "limit of each stage: 512MiB [none]");
   to.add_option("--deadline", how.deadline, "seconds without progress after which a step fails")
     ->check(positive);
@@ -103,6 +107,15 @@ void adopt(recipe& what, const nlohmann::json& saved, const CLI::App& given) {
     if (!is_given)
       value = theirs;
   });
+}
+
+std::int32_t parse_credits(const std::string& text) {
+  std::int32_t credits = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), credits);
+  if (problem != std::errc{} || end != text.data() + text.size() || credits < 1)
+    throw usage_error(
+      fmt::format("--credits {}: write a whole number from 1, own or auto", text));
+  return credits;
 }
 
 std::size_t parse_bytes(const std::string& text, const std::string& option) {

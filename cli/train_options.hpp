@@ -36,9 +36,11 @@ struct execution {
   int stages = 4;
   std::string schedule = "1f1b";
   int chunks = 0;               ///< a stage; 0: the schedule's own
-  int credits = 0;              ///< of every stage; 0: the schedule's own
+  std::string credits = "own";  ///< of every stage: the schedule's, a number, or "auto"
   std::vector<std::size_t> cut; ///< layers of each part, by hand; empty: by measured cost
   bool recompute = false;
+  std::vector<std::int32_t> recompute_stages; ///< only these; empty: as `recompute` says
+  std::vector<std::int32_t> take_in; ///< warm-up level of each stage; empty: the schedule's
   int threads = 1;
   std::string device = "cpu";
   std::string memory; ///< limit of each stage, "24GiB"; empty: none
@@ -71,6 +73,9 @@ nlohmann::json to_json(const recipe& what);
 /// Takes from a checkpoint's recipe what the command line does not give. Errors: usage_error when
 /// the command line gives another network than the checkpoint has (with both values).
 void adopt(recipe& what, const nlohmann::json& saved, const CLI::App& given);
+
+/// The number of `--credits N`. Errors: usage_error.
+std::int32_t parse_credits(const std::string& text);
 
 /// "24GiB", "512MB" or plain bytes. Errors: usage_error.
 std::size_t parse_bytes(const std::string& text, const std::string& option);

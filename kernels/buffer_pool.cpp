@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -184,6 +185,32 @@ void buffer_pool::task_demand::add(const task_demand& other, std::size_t times) 
     kept[i] += other.kept[i] * static_cast<std::uint32_t>(times);
     dropped[i] = std::max(dropped[i], other.dropped[i]);
   }
+}
+
+void buffer_pool::task_demand::widen(const task_demand& other) {
+  for (std::size_t i = 0; i < classes; ++i) {
+    kept[i] = std::max(kept[i], other.kept[i]);
+    dropped[i] = std::max(dropped[i], other.dropped[i]);
+  }
+}
+
+namespace {
+
+std::size_t bytes_of(std::span<const std::uint32_t> by_class) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < by_class.size(); ++i)
+    bytes += by_class[i] * class_bytes(i);
+  return bytes;
+}
+
+} // namespace
+
+std::size_t buffer_pool::task_demand::kept_bytes() const {
+  return bytes_of(kept);
+}
+
+std::size_t buffer_pool::task_demand::dropped_bytes() const {
+  return bytes_of(dropped);
 }
 
 void buffer_pool::reserve(const task_demand& demand) {

@@ -51,6 +51,12 @@ public:
 
     /// Makes room for `times` such tasks, of which one runs at a time and all keep what they keep.
     void add(const task_demand& other, std::size_t times);
+
+    /// Takes the larger of both in each class.
+    void widen(const task_demand& other);
+
+    std::size_t kept_bytes() const;
+    std::size_t dropped_bytes() const;
   };
   task_demand end_task();
 

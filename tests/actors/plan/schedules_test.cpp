@@ -170,11 +170,6 @@ TEST_CASE("every schedule is live and runs to its end: P 1 to 16, V 1 to 4, M 1 
         }
 }
 
-TEST_CASE("1F1B with equal stages takes 2(M + P - 1) slots, not the 15 of some drawings") {
-  const auto made = make_plan("1f1b", {.stages = 4, .micro_batches = 6});
-  CHECK(simulate(made, a_slot_each(made)).span == doctest::Approx(18));
-}
-
 TEST_CASE("under 1F1B stage s runs P - s forwards before its first backward") {
   for (const std::int32_t p : {1, 2, 4, 8})
     for (const std::int32_t m : {1, 2, 3, 6, 40}) {
@@ -191,24 +186,6 @@ TEST_CASE("under 1F1B stage s runs P - s forwards before its first backward") {
         CHECK(ran.by_rank[s].peak_activations == std::min(m, p - s)); // F63: whatever M is
       }
     }
-}
-
-TEST_CASE("a loop that puts F before B in its steady state holds P - s + 1 activations") {
-  auto made = make_plan("1f1b", {.stages = 4, .micro_batches = 8});
-  for (auto& mine : made.by_rank)
-    mine.credits = ++mine.warm_up;
-  const auto ran = simulate(made);
-  for (std::int32_t s = 0; s < 4; ++s)
-    CHECK(ran.by_rank[s].peak_activations == 4 - s + 1);
-}
-
-TEST_CASE("a pipeline can hold fewer than P activations: V-Half P/2, V-Min P/3, to the next one") {
-  for (const std::int32_t p : {4, 8, 16}) {
-    const auto half = make_plan("v-half", {.stages = p, .micro_batches = 4 * p});
-    const auto least = make_plan("v-min", {.stages = p, .micro_batches = 4 * p});
-    CHECK(peak(half, simulate(half)) < p);
-    CHECK(peak(least, simulate(least)) < peak(half, simulate(half)));
-  }
 }
 
 TEST_CASE("PipeDream keeps P - s versions of stage s, 2BW two") {

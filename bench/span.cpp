@@ -1,0 +1,18 @@
+#include "bench/span.hpp"
+
+#include "bench/cases.hpp"
+
+namespace sluice::bench {
+
+std::vector<measurement> measure_spans(const span_options& how) {
+  std::vector<measurement> lines;
+  const plan::conditions under{.stage = {how.task_seconds, how.task_seconds, how.task_seconds},
+                               .patience = plan::default_patience};
+  for (const auto& of : contenders(how.stages, how.micro_batches, false)) {
+    const auto planned = plan::simulate(of.rule, under).span;
+    lines.push_back({of.name, executed_span(of.rule, under, how.steps), "s", "planned", planned});
+  }
+  return lines;
+}
+
+} // namespace sluice::bench

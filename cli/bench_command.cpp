@@ -1,0 +1,157 @@
+#include "cli/bench_command.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/jitter.hpp"
+#include "bench/measurement.hpp"
+#include "bench/span.hpp"
+#include "cli/atomic_file.hpp"
+#include "cli/table.hpp"
+
+namespace sluice::cli {
+
+namespace {
+
+nlohmann::json to_json(const bench::measurement& line) {
+  nlohmann::json all{{"name", line.name}, {"value", line.value}, {"unit", line.unit}};
+  const bool compared = !line.peer.empty();
+  all["peer"] = compared ? nlohmann::json(line.peer) : nlohmann::json();
+  all["peer_value"] = compared ? nlohmann::json(line.peer_value) : nlohmann::json();
+  all["ratio"] = compared ? nlohmann::json(line.ratio()) : nlohmann::json();
+  return all;
+}
+
+/// Where the results of a benchmark go.
+struct outputs {
+  std::string json;
+  std::string csv = {};
+  std::string svg = {};
+
+  bool quiet() const { return json == "-"; }
+
+  void write(const nlohmann::json& cases) const {
+    const auto text = nlohmann::json{{"cases", cases}}.dump(2) + "\n";
+    if (quiet())
+      fmt::print("{}", text);
+    else if (!json.empty())
+      write_atomically(json, text);
+  }
+};
+
+void bench_span(const bench::span_options& how, const outputs& to) {
+  table shown({"schedule", "planned s", "executed s", "ratio"});
+  auto cases = nlohmann::json::array();
+  for (const auto& line : bench::measure_spans(how)) {
+    shown.add({line.name, fmt::format("{:.4f}", line.peer_value), fmt::format("{:.4f}", line.value),
+               fmt::format("{:.3f}", line.ratio())});
+    cases.push_back(to_json(line));
+  }
+  if (!to.quiet())
+    fmt::print("{}", shown.text());
+  to.write(cases);
+}
+
+void show_jitter(std::span<const bench::jitter_line> lines) {
+  table shown({"noise, schedule", "static", "rule", "ratio"});
+  for (const auto& line : lines)
+    shown.add({line.noise + ", " + line.schedule, fmt::format("{:.3f}", line.fixed),
+               fmt::format("{:.3f}", line.rule), fmt::format("{:.3f}", line.ratio())});
+  fmt::print("{}\n", shown.text());
+  table crossed({"bound", "at most", "found"});
+  for (const auto& bound : bench::jitter_bounds(lines))
+    if (bound.ratio() > 1 || bound.peer_value < 1)
+      crossed.add({bound.name + (bound.ratio() > 1 ? " (CROSSED)" : ""),
+                   fmt::format("{:.2f}", bound.peer_value), fmt::format("{:.3f}", bound.value)});
+  fmt::print("{}", crossed.text());
+}
+
+struct jitter_request {
+  bench::jitter_options how;
+  double task_ms = 0; ///< more than 0: on emulated devices
+};
+
+void bench_jitter(const jitter_request& wanted, const outputs& to) {
+  const auto& how = wanted.how;
+  const bool executed = wanted.task_ms > 0;
+  const auto lines = executed ? bench::execute_jitter(how, wanted.task_ms * 1e-3)
+                              : bench::simulate_jitter(how);
+  if (!to.quiet())
+    show_jitter(lines);
+  if (!to.csv.empty())
+    write_atomically(to.csv, bench::jitter_csv(lines));
+  if (!to.svg.empty())
+    write_atomically(
+      to.svg, bench::jitter_svg(lines, fmt::format("P = {}, M = {}, means over seeds {} to {}, {}",
+                                                   how.stages, how.micro_batches, how.first_seed,
+                                                   how.first_seed + how.seeds - 1,
+                                                   executed ? "executed" : "simulated")));
+  auto cases = nlohmann::json::array();
+  for (const auto& line : lines)
+    cases.push_back(to_json(bench::measurement{line.noise + ", " + line.schedule, line.rule,
+                                               "mean work", "static order", line.fixed}));
+  for (const auto& bound : bench::jitter_bounds(lines))
+    cases.push_back(to_json(bound));
+  to.write(cases);
+}
+
+void add_span(CLI::App& bench, std::shared_ptr<outputs> to) {
+  auto how = std::make_shared<bench::span_options>();
+  auto* command = bench.add_subcommand(
+    "span", "planned and executed span of every schedule on emulated devices");
+  command->option_defaults()->always_capture_default();
+  command->add_option("--stages", how->stages, "P")->check(CLI::PositiveNumber);
+  command->add_option("--micro-batches", how->micro_batches, "M")->check(CLI::PositiveNumber);
+  command->add_option("--task", how->task_seconds, "seconds of F, of B and of W")
+    ->check(CLI::PositiveNumber);
+  command->add_option("--steps", how->steps, "of which the middle one counts")
+    ->check(CLI::PositiveNumber);
+  command->add_option("--json", to->json, "results as JSON; - for standard output [none]");
+  command->callback([how, to] { bench_span(*how, *to); });
+}
+
+void add_jitter(CLI::App& bench, std::shared_ptr<outputs> to) {
+  auto wanted = std::make_shared<jitter_request>();
+  auto& how = wanted->how;
+  auto* command =
+    bench.add_subcommand("jitter", "the rule against each plan's static order, under noise");
+  command->footer("Examples:\n  sluice bench jitter --csv jitter.csv --svg jitter.svg\n"
+                  "  sluice bench jitter --stages 8 --micro-batches 16 --seeds 3 --execute 4");
+  command->option_defaults()->always_capture_default();
+  command->add_option("--stages", how.stages, "P")->check(CLI::PositiveNumber);
+  command->add_option("--micro-batches", how.micro_batches, "M")->check(CLI::PositiveNumber);
+  command->add_option("--first-seed", how.first_seed, "of the noise");
+  command->add_option("--seeds", how.seeds, "how many, one after another")
+    ->check(CLI::PositiveNumber);
+  command
+    ->add_option("--patience", how.patience,
+                 "of the simulated ranks, as a share of their last task")
+    ->check(CLI::NonNegativeNumber);
+  command
+    ->add_option("--execute", wanted->task_ms,
+                 "run the real actors on emulated devices with tasks of so many ms; 0: simulate")
+    ->check(CLI::NonNegativeNumber);
+  command->add_option("--csv", to->csv, "write the lines as a table");
+  command->add_option("--svg", to->svg, "write the figure");
+  command->add_option("--json", to->json, "results as JSON; - for standard output [none]");
+  command->callback([wanted, to] { bench_jitter(*wanted, *to); });
+}
+
+} // namespace
+
+void add_bench_command(CLI::App& app) {
+  auto* bench = app.add_subcommand("bench", "measure Sluice itself");
+  bench->require_subcommand(1);
+  auto to = std::make_shared<outputs>();
+  add_span(*bench, to);
+  add_jitter(*bench, to);
+}
+
+} // namespace sluice::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "kernels/nn/stage_module.hpp"
+
+namespace sluice::kernels::nn {
+
+/// What a module takes from its device in a training step, as a pool counts it: whole buffers,
+/// rounded up as they are.
+struct footprint {
+  std::size_t state_bytes = 0;   ///< values and gradients
+  std::size_t held_bytes = 0;    ///< by one micro-batch: what is saved, for W too, and outputs
+  std::size_t scratch_bytes = 0; ///< taken and given back within a task
+};
+
+/// Whether W is a task of its own, which needs something kept from B.
+enum class backward_kind { whole, split };
+
+/// Initialises the modules and runs one micro-batch through them and back. `inputs`: of the whole
+/// model, ids and targets; what the first module does not take passes through.
+///
+/// Errors: std::invalid_argument for no modules.
+std::vector<footprint> measure_footprints(stream& on, std::span<stage_module* const> modules,
+                                          const tensor_list& inputs, backward_kind kind);
+
+} // namespace sluice::kernels::nn
