@@ -10,6 +10,7 @@
 #include "cli/failure.hpp"
 #include "cli/generate_command.hpp"
 #include "cli/plan_command.hpp"
+#include "cli/stress_command.hpp"
 #include "cli/train_command.hpp"
 #include "cli/version.hpp"
 
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   add_train_command(app, exit_code);
   add_generate_command(app, exit_code);
   add_plan_command(app, exit_code);
+  add_stress_command(app, exit_code);
   add_config_file(app);
   try {
     app.parse(argc, argv);
