@@ -98,9 +98,9 @@ struct pipeline::implementation {
 };
 
 pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementation>()) {
-  const auto verdict = plan::check(options.plan);
-  if (!verdict.live)
-    throw std::invalid_argument("the plan cannot run: " + verdict.text);
+  if (options.refuse_dead_plans)
+    if (const auto verdict = plan::check(options.plan); !verdict.live)
+      throw std::invalid_argument("the plan cannot run: " + verdict.text);
   auto layout = lay_out(layout_of(options));
   if (options.plan.asynchronous)
     check_asynchronous(options, layout);

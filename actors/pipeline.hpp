@@ -65,6 +65,9 @@ struct pipeline_options {
   /// Whether each stage has a thread of its own. Off only for stages that merely emulate.
   bool detached = true;
 
+  /// Off only for tests that want to see a plan stall that check() says will.
+  bool refuse_dead_plans = true;
+
   /// The actor system to live in; the pipeline makes its own if there is none.
   caf::actor_system* system = nullptr;
 };

@@ -13,6 +13,7 @@
 #include "cli/generate_command.hpp"
 #include "cli/plan_command.hpp"
 #include "cli/profile_command.hpp"
+#include "cli/stress_command.hpp"
 #include "cli/train_command.hpp"
 #include "cli/version.hpp"
 
@@ -31,6 +32,7 @@ int main(int argc, char** argv) {
   add_profile_command(app, exit_code);
   add_bench_command(app);
   add_devices_command(app);
+  add_stress_command(app, exit_code);
   add_config_file(app);
   try {
     app.parse(argc, argv);

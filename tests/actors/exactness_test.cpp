@@ -4,10 +4,10 @@
 #include <random>
 
 #include "actors/pipeline.hpp"
+#include "actors/stress/serial_run.hpp"
 #include "kernels/nn/gpt.hpp"
 #include "net/loopback.hpp"
 #include "tests/support/batches.hpp"
-#include "tests/support/serial_run.hpp"
 
 // The promise of the whole project: every schedule, stage count and timing gives, bit for bit, the
 // gradients and weights of the micro-batches run one after another on one device.
@@ -31,7 +31,7 @@ std::vector<kernels::nn::module_ptr> small_gpt() {
 }
 
 std::shared_ptr<const kernels::nn::optimizer> test_optimizer() {
-  return tests::keeping_gradients(kernels::nn::make_adamw());
+  return stress::keeping_gradients(kernels::nn::make_adamw());
 }
 
 std::vector<std::int64_t> samples_of(int micro_batches) {
@@ -44,7 +44,7 @@ std::vector<std::int64_t> samples_of(int micro_batches) {
 
 /// What three steps of the serial run leave behind.
 struct reference {
-  tests::byte_map bytes;
+  stress::byte_map bytes;
   std::vector<double> losses;
   std::vector<double> norms;
 };
@@ -57,7 +57,7 @@ const reference& reference_for(const std::vector<std::int32_t>& route_of) {
   auto [found, fresh] = made.try_emplace(route_of);
   if (!fresh)
     return found->second;
-  tests::serial_run serial(
+  stress::serial_run serial(
     {.layers = small_gpt(), .optimizer = test_optimizer(), .clip = clip, .route_of = route_of});
   tests::token_batches batches(vocabulary, length, 0.3);
   for (int step = 0; step < steps; ++step) {
@@ -106,7 +106,7 @@ void check_equal(actors::pipeline_options options, int micro_batches) {
     REQUIRE(report.gradient_norm == expected.norms[static_cast<std::size_t>(step)]);
     REQUIRE(report.gradient_scale < 1.0);
   }
-  REQUIRE(tests::bytes_of(*line.state()) == expected.bytes);
+  REQUIRE(stress::bytes_of(*line.state()) == expected.bytes);
 }
 
 } // namespace

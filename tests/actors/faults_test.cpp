@@ -6,9 +6,9 @@
 #include <caf/scoped_actor.hpp>
 
 #include "actors/pipeline.hpp"
+#include "actors/stress/serial_run.hpp"
 #include "kernels/nn/mlp.hpp"
 #include "net/local.hpp"
-#include "tests/support/serial_run.hpp"
 
 // What goes wrong, and what is left of the pipeline then: the same clear error, weights untouched,
 // the pipeline usable, or an error at once where it is not.
@@ -133,7 +133,7 @@ private:
 TEST_CASE_FIXTURE(fixture, "an exception in a layer names rank, chunk, micro-batch and operation") {
   actors::pipeline line(std::move(options));
   line.train(batch_of(4));
-  const auto before = tests::bytes_of(*line.state());
+  const auto before = stress::bytes_of(*line.state());
   orders->throw_in_forward_at = 2;
   const auto failure = error_of([&] { line.train(batch_of(4)); });
   CAPTURE(failure);
@@ -142,7 +142,7 @@ TEST_CASE_FIXTURE(fixture, "an exception in a layer names rank, chunk, micro-bat
   CHECK(contains(failure, "F2 of chunk 1"));
   CHECK(contains(failure, "the spoiler was told to fail"));
   SUBCASE("and no weight has changed") {
-    CHECK(tests::bytes_of(*line.state()) == before);
+    CHECK(stress::bytes_of(*line.state()) == before);
   }
   SUBCASE("and the pipeline goes on as if nothing had been") {
     line.train(batch_of(4));
@@ -150,30 +150,30 @@ TEST_CASE_FIXTURE(fixture, "an exception in a layer names rank, chunk, micro-bat
     actors::pipeline other(std::move(undisturbed.options));
     other.train(batch_of(4));
     other.train(batch_of(4));
-    CHECK(tests::bytes_of(*line.state()) == tests::bytes_of(*other.state()));
+    CHECK(stress::bytes_of(*line.state()) == stress::bytes_of(*other.state()));
   }
 }
 
 TEST_CASE_FIXTURE(fixture, "a batch that lacks a micro-batch is refused before anything runs") {
   actors::pipeline line(std::move(options));
-  const auto before = tests::bytes_of(*line.state());
+  const auto before = stress::bytes_of(*line.state());
   const auto failure = error_of([&] { line.train(batch_of(3)); });
   CAPTURE(failure);
   CHECK(contains(failure, "4 micro-batches"));
   CHECK(contains(failure, "has 3"));
-  CHECK(tests::bytes_of(*line.state()) == before);
+  CHECK(stress::bytes_of(*line.state()) == before);
   CHECK_NOTHROW(line.train(batch_of(4)));
 }
 
 TEST_CASE_FIXTURE(fixture, "an infinite gradient on one stage skips the update on all of them") {
   actors::pipeline line(std::move(options));
   line.train(batch_of(4));
-  const auto before = tests::bytes_of(*line.state());
+  const auto before = stress::bytes_of(*line.state());
   orders->infinite_gradient = true;
   const auto report = line.train(batch_of(4));
   CHECK(report.skipped);
   CHECK_FALSE(std::isfinite(report.gradient_norm));
-  CHECK(tests::bytes_of(*line.state()) == before);
+  CHECK(stress::bytes_of(*line.state()) == before);
   orders->infinite_gradient = false;
   CHECK_FALSE(line.train(batch_of(4)).skipped);
 }

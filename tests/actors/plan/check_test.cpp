@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/plan/make_plan.hpp"
-#include "tests/actors/plan/random_plan.hpp"
+#include "actors/plan/random_plan.hpp"
 
 using namespace sluice::plan;
 
