@@ -9,8 +9,8 @@
 /// lines say, as comments, what check() finds of each: nothing else of it goes into the model,
 /// except the bounds that it gives, which the model asserts.
 ///
-///     --capacity=N         of the transport: how many transfers of an edge may lie at the receiver;
-///                          0: rendezvous
+///     --capacity=N         of the transport: how many transfers of an edge may lie at the
+///                          receiver; 0: rendezvous
 ///     --receive-slots=N    see plan::receive_slots
 ///     --fault=NAME         lost, duplicated, swapped, unordered, overdrawn: in the protocol;
 ///                          credit (rank 0 has one too few), lanes (rank 0 runs its first backward
@@ -197,7 +197,8 @@ std::string rank_text(const plan& of, const std::vector<edge>& edges, const verd
     lane_text(of, mine.updates), braced(versions), braced(order), mine.forwards.size(),
     mine.weights.size(), mine.updates.size(), mine.credits, mine.warm_up,
     std::min(mine.backward_lead, 1000), mine.stand_in, !mine.order.empty(),
-    found.most_activations.at(rank), found.most_versions.at(rank), braced(joins), braced(far), ends);
+    found.most_activations.at(rank), found.most_versions.at(rank), braced(joins), braced(far),
+    ends);
 }
 
 /// struct plan_of_step. The trainer's wires have their micro-batches from the start; those of one
@@ -261,7 +262,8 @@ std::string constants(const std::vector<plan>& plans, const options& how) {
                           most_edges(plans, how), ranks, chunks, lane, micro_batches, how.capacity,
                           how.receive_slots, !how.forward_only);
   for (std::size_t f = 0; f < protocol_faults.size(); ++f)
-    text += fmt::format("#define {} {}\n", f == 0 ? "NO_FAULT" : in_capitals(protocol_faults[f]), f);
+    text += fmt::format("#define {} {}\n",
+                        f == 0 ? "NO_FAULT" : in_capitals(protocol_faults[f]), f);
   const bool in_plan = how.fault == "none" || how.fault == "credit" || how.fault == "lanes";
   return text + fmt::format("#define FAULT {}\n", in_plan ? "NO_FAULT" : in_capitals(how.fault));
 }

@@ -9,8 +9,9 @@
  * transfers of its edge, in order, to the receiver: it tells it (news) that one is there, and holds
  * the next one back until the receiver has taken it. With CAPACITY 1 the transfer lies in a slot at
  * the receiver; with CAPACITY 0 (rendezvous) it stays with the sender until the task that uses it
- * starts; with more, that many may lie at the receiver, which tells them apart by their names. What a wire does takes as long as it likes; so does a task: its start and its end are two
- * steps, and all that other processes do may fall between any two steps.
+ * starts; with more, that many may lie at the receiver, which tells them apart by their names. What
+ * a wire does takes as long as it likes; so does a task: its start and its end are two steps, and
+ * all that other processes do may fall between any two steps.
  *
  * What is joined into one step, and why no behaviour is lost by it:
  * - d_step around the choice and the bookkeeping of a rank: they touch the rank's own variables

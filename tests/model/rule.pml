@@ -1,5 +1,5 @@
-/* What a rank decides and writes down: the dispatch rule, and the books of tasks, credits and inputs.
- * All of it is inlined into proctype rank (protocol.pml), whose variables it uses. */
+/* What a rank decides and writes down: the dispatch rule, and the books of tasks, credits and
+ * inputs. All of it is inlined into proctype rank (protocol.pml), whose variables it uses. */
 
 #define NONE 255 /* no task */
 #define chunk_in(entry) ((entry) >> 4 & 1)
@@ -115,20 +115,22 @@ inline take(from, seen) {
 #define give_back(edge, chan) skip
 #endif
 
+#define needs(kind, edge, l) (choice == kind && c == l && (joins[c] & edge))
+
 inline take_inputs() {
   if
-  :: choice == F && (joins[c] & F_IN) && c == 0 -> take(f_slot0, f_seen[c]); give_back(F_IN, f_back0)
-  :: choice == B && (joins[c] & B_IN) && c == 0 -> take(b_slot0, b_seen[c]); give_back(B_IN, b_back0)
+  :: needs(F, F_IN, 0) -> take(f_slot0, f_seen[c]); give_back(F_IN, f_back0)
+  :: needs(B, B_IN, 0) -> take(b_slot0, b_seen[c]); give_back(B_IN, b_back0)
 #if CHUNKS > 1
-  :: choice == F && (joins[c] & F_IN) && c == 1 -> take(f_slot1, f_seen[c]); give_back(F_IN, f_back1)
-  :: choice == B && (joins[c] & B_IN) && c == 1 -> take(b_slot1, b_seen[c]); give_back(B_IN, b_back1)
+  :: needs(F, F_IN, 1) -> take(f_slot1, f_seen[c]); give_back(F_IN, f_back1)
+  :: needs(B, B_IN, 1) -> take(b_slot1, b_seen[c]); give_back(B_IN, b_back1)
 #endif
   :: else
   fi;
   if
-  :: choice == F && (joins[c] & T_IN) && c == 0 -> take(t_slot0, t_seen[c])
+  :: needs(F, T_IN, 0) -> take(t_slot0, t_seen[c])
 #if CHUNKS > 1
-  :: choice == F && (joins[c] & T_IN) && c == 1 -> take(t_slot1, t_seen[c])
+  :: needs(F, T_IN, 1) -> take(t_slot1, t_seen[c])
 #endif
   :: else
   fi
@@ -195,11 +197,11 @@ inline finish() {
     fi
   };
   if
-  :: choice == F && (joins[c] & F_OUT) && c == 0 -> f_out0!m, m
-  :: choice == B && (joins[c] & B_OUT) && c == 0 -> b_out0!m, m
+  :: needs(F, F_OUT, 0) -> f_out0!m, m
+  :: needs(B, B_OUT, 0) -> b_out0!m, m
 #if CHUNKS > 1
-  :: choice == F && (joins[c] & F_OUT) && c == 1 -> f_out1!m, m
-  :: choice == B && (joins[c] & B_OUT) && c == 1 -> b_out1!m, m
+  :: needs(F, F_OUT, 1) -> f_out1!m, m
+  :: needs(B, B_OUT, 1) -> b_out1!m, m
 #endif
   :: else
   fi
