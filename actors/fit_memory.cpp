@@ -18,8 +18,8 @@ using kernels::nn::footprint;
 std::vector<footprint> footprints(const pipeline_options& options, const model_layout& layout,
                                   const batch_part& sample) {
   const auto& plan = options.plan;
-  const auto kind = plan::splits(plan) ? kernels::nn::backward_kind::split
-                                       : kernels::nn::backward_kind::whole;
+  const auto kind =
+    plan::splits(plan) ? kernels::nn::backward_kind::split : kernels::nn::backward_kind::whole;
   auto inputs = sample.inputs;
   inputs.insert(inputs.end(), sample.targets.begin(), sample.targets.end());
   std::vector<kernels::nn::stage_module*> module_of(plan.chunks.size());

@@ -10,9 +10,9 @@ namespace sluice::actors {
 /// stay the same, bit for bit, since the lanes are fixed. One micro-batch is run through the model,
 /// chunk by chunk, to see what it holds.
 ///
-/// Errors: std::invalid_argument for a pipeline without a limit, and where the plan's own credits do
-/// not fit, with rank and bytes.
-/// Cost: the time of one micro-batch; the memory of the whole model.
+/// Errors: std::invalid_argument for a pipeline without a limit, and where the plan's own credits
+/// do not fit, with rank and bytes. Cost: the time of one micro-batch; the memory of the whole
+/// model.
 void fit_credits_to_memory(pipeline_options& options, const batch_part& sample);
 
 } // namespace sluice::actors

@@ -13,7 +13,7 @@ constexpr double left = 120;
 constexpr double top = 64;
 constexpr double row_height = 20;
 constexpr double panel_width = 210;
-constexpr double gap = 18;
+constexpr double gap = 36;
 constexpr double tick_gap = 16;
 
 /// Where a value of one panel lies.
@@ -75,15 +75,15 @@ std::string jitter_svg(std::span<const jitter_line> lines, const std::string& ti
   const auto panels = rows > 0 ? lines.size() / rows : 0;
   const auto bottom = top + row_height * static_cast<double>(rows);
   const auto width = left + (panel_width + gap) * static_cast<double>(panels);
-  std::string svg = fmt::format(
-    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-    "viewBox=\"0 0 {0:.0f} {1:.0f}\">\n<style>text{{font:12px sans-serif;fill:#222}}"
-    "path{{stroke-width:2}}.grid{{stroke:#ddd;stroke-width:1}}"
-    ".better path{{stroke:#1f77b4}}.better circle{{fill:#1f77b4}}"
-    ".worse path{{stroke:#d62728}}.worse circle{{fill:#d62728}}"
-    "circle.static{{fill:#fff!important;stroke:#666;stroke-width:1.5}}</style>\n"
-    "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-    width, bottom + 44);
+  std::string svg =
+    fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+                "viewBox=\"0 0 {0:.0f} {1:.0f}\">\n<style>text{{font:12px sans-serif;fill:#222}}"
+                "path{{stroke-width:2}}.grid{{stroke:#ddd;stroke-width:1}}"
+                ".better path{{stroke:#1f77b4}}.better circle{{fill:#1f77b4}}"
+                ".worse path{{stroke:#d62728}}.worse circle{{fill:#d62728}}"
+                "circle.static{{fill:#fff!important;stroke:#666;stroke-width:1.5}}</style>\n"
+                "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+                width, bottom + 44);
   svg += text(8, 20, "start", title);
   svg += text(8, 36, "start",
               "Step time over a rank's mean work. Hollow: the static order; filled: the rule; red "

@@ -81,8 +81,8 @@ struct jitter_request {
 void bench_jitter(const jitter_request& wanted, const outputs& to) {
   const auto& how = wanted.how;
   const bool executed = wanted.task_ms > 0;
-  const auto lines = executed ? bench::execute_jitter(how, wanted.task_ms * 1e-3)
-                              : bench::simulate_jitter(how);
+  const auto lines =
+    executed ? bench::execute_jitter(how, wanted.task_ms * 1e-3) : bench::simulate_jitter(how);
   if (!to.quiet())
     show_jitter(lines);
   if (!to.csv.empty())
@@ -104,8 +104,8 @@ void bench_jitter(const jitter_request& wanted, const outputs& to) {
 
 void add_span(CLI::App& bench, std::shared_ptr<outputs> to) {
   auto how = std::make_shared<bench::span_options>();
-  auto* command = bench.add_subcommand(
-    "span", "planned and executed span of every schedule on emulated devices");
+  auto* command =
+    bench.add_subcommand("span", "planned and executed span of every schedule on emulated devices");
   command->option_defaults()->always_capture_default();
   command->add_option("--stages", how->stages, "P")->check(CLI::PositiveNumber);
   command->add_option("--micro-batches", how->micro_batches, "M")->check(CLI::PositiveNumber);

@@ -62,12 +62,12 @@ struct found_device {
 
 std::vector<found_device> all_devices() {
   const auto cores = std::max(1u, std::thread::hardware_concurrency());
-  return {{"cpu", true,
-           fmt::format("{} core{}, {}", cores, cores == 1 ? "" : "s", instruction_set())},
-          {"emulated", true,
-           "tasks that take time without computing: emulated:F=10ms:B=10ms:W=10ms:jitter="
-           "lognormal/0.3:slow=0.1x4:seed=7"},
-          {"cuda", false, "not in this build"}};
+  return {
+    {"cpu", true, fmt::format("{} core{}, {}", cores, cores == 1 ? "" : "s", instruction_set())},
+    {"emulated", true,
+     "tasks that take time without computing: emulated:F=10ms:B=10ms:W=10ms:jitter="
+     "lognormal/0.3:slow=0.1x4:seed=7"},
+    {"cuda", false, "not in this build"}};
 }
 
 void list_devices(const std::string& json) {

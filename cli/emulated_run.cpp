@@ -75,16 +75,15 @@ nlohmann::json to_json(const actors::step_report& ran, const plan::plan& of,
 void show(const actors::step_report& ran, const plan::plan& of, const plan::simulation& planned) {
   table shown({"stage", "busy %", "idle ms", "planned", "peak activations"});
   for (const auto& stage : ran.stages)
-    shown.add({fmt::format("{}", stage.rank), fmt::format("{:.1f}", 100 * (1 - stage.bubble)),
-               fmt::format("{:.1f}", 1e3 * stage.idle_seconds),
-               fmt::format("{:.1f}",
-                           1e3 * planned.by_rank[static_cast<std::size_t>(stage.rank)].idle()),
-               fmt::format("{:g}", stage.memory.peak_activations * of.share())});
+    shown.add(
+      {fmt::format("{}", stage.rank), fmt::format("{:.1f}", 100 * (1 - stage.bubble)),
+       fmt::format("{:.1f}", 1e3 * stage.idle_seconds),
+       fmt::format("{:.1f}", 1e3 * planned.by_rank[static_cast<std::size_t>(stage.rank)].idle()),
+       fmt::format("{:g}", stage.memory.peak_activations * of.share())});
   fmt::print("{}\n{} on {} emulated stages, {} micro-batches: span {:.4f} s, planned {:.4f} s "
              "({:+.1f}%); bubble {:.1f}%, planned {:.1f}%\n",
              shown.text(), of.schedule, of.ranks, of.micro_batches, ran.span_seconds, planned.span,
-             100 * (ran.span_seconds / planned.span - 1), 100 * ran.bubble,
-             100 * planned.bubble());
+             100 * (ran.span_seconds / planned.span - 1), 100 * ran.bubble, 100 * planned.bubble());
 }
 
 } // namespace

@@ -76,8 +76,9 @@ void add_profile_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<profile_options>();
   auto* command =
     app.add_subcommand("profile", "time a model's layers on a device, for `sluice plan`");
-  command->footer("Example:\n  sluice profile --model gpt --layers 8 --width 256 --json layers.json\n"
-                  "  sluice plan --profile layers.json --stages 4 --memory 2GiB");
+  command->footer(
+    "Example:\n  sluice profile --model gpt --layers 8 --width 256 --json layers.json\n"
+    "  sluice plan --profile layers.json --stages 4 --memory 2GiB");
   command->option_defaults()->always_capture_default();
   add_recipe_options(*command, options->what);
   command->add_option("--device", options->device, "what to measure");

@@ -60,13 +60,13 @@ void apply_proposal_options(plan::plan& to, const execution& how) {
 }
 
 std::string train_command_line(const plan::proposal& of, const recipe& measured) {
-  auto line = fmt::format("sluice train --model {} --layers {} --width {} --heads {} --length {} "
-                          "--optimizer {} --micro-batch-size {} --micro-batches {} --stages {} "
-                          "--schedule {}",
-                          measured.model, measured.layers, measured.width, measured.heads,
-                          measured.length, measured.optimizer,
-                          measured.micro_batch_size * of.merged, of.made.micro_batches,
-                          of.made.ranks, of.made.schedule);
+  auto line =
+    fmt::format("sluice train --model {} --layers {} --width {} --heads {} --length {} "
+                "--optimizer {} --micro-batch-size {} --micro-batches {} --stages {} "
+                "--schedule {}",
+                measured.model, measured.layers, measured.width, measured.heads, measured.length,
+                measured.optimizer, measured.micro_batch_size * of.merged, of.made.micro_batches,
+                of.made.ranks, of.made.schedule);
   if (measured.dropout > 0)
     line += fmt::format(" --dropout {}", measured.dropout);
   if (chunks_are_free(of.made.schedule))

@@ -20,9 +20,9 @@ struct block {
   std::size_t size_class = 0;
   std::atomic<std::uint32_t> references{0};
   buffer_use use = buffer_use::scratch;
-  bool noted = false; ///< allocated by the task that is being noted
-  std::shared_ptr<buffer_pool::core> home;   ///< where the memory returns to; empty when free
-  std::shared_ptr<buffer_pool::core> payer;  ///< whose usage counts it; often == home
+  bool noted = false;                       ///< allocated by the task that is being noted
+  std::shared_ptr<buffer_pool::core> home;  ///< where the memory returns to; empty when free
+  std::shared_ptr<buffer_pool::core> payer; ///< whose usage counts it; often == home
   block* next_free = nullptr;
 };
 
@@ -283,8 +283,7 @@ void* tensor::checked_data(dtype expected) const {
   if (block_ == nullptr)
     throw std::logic_error("access to an absent tensor");
   if (expected != type_)
-    throw std::logic_error(
-      fmt::format("a {} tensor read as {}", name(type_), name(expected)));
+    throw std::logic_error(fmt::format("a {} tensor read as {}", name(type_), name(expected)));
   return static_cast<std::byte*>(block_->memory) + offset_bytes_;
 }
 

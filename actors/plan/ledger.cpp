@@ -8,7 +8,9 @@
 namespace sluice::plan {
 
 ledger::ledger(const plan& of, const topology& feeds, std::int32_t rank)
-  : of_{&of}, feeds_{&feeds}, rank_{rank} {
+  : of_{&of},
+    feeds_{&feeds},
+    rank_{rank} {
   for (std::size_t c = 0; c < of.chunks.size(); ++c)
     if (of.chunks[c].rank == rank)
       chunks_.push_back(static_cast<std::int32_t>(c));
@@ -27,8 +29,8 @@ void ledger::reset(outside from_trainer) {
     edge.in_flight = 0;
   for (const auto chunk : chunks_) {
     const auto inputs = feeds_->sources(chunk).size()
-                        + (feeds_->sources(chunk).empty() ? from_trainer.to_first : 0)
-                        + (feeds_->targets(chunk).empty() ? from_trainer.to_last : 0);
+                      + (feeds_->sources(chunk).empty() ? from_trainer.to_first : 0)
+                      + (feeds_->targets(chunk).empty() ? from_trainer.to_last : 0);
     const auto gradients = std::max<std::size_t>(feeds_->targets(chunk).size(), 1);
     for (std::int32_t m = 0; m < of_->micro_batches; ++m)
       at(chunk, m) = {.forward_missing = static_cast<std::uint8_t>(inputs),
@@ -38,7 +40,8 @@ void ledger::reset(outside from_trainer) {
 }
 
 ledger::state& ledger::at(std::int32_t chunk, std::int32_t micro_batch) {
-  return states_[static_cast<std::size_t>(of_->chunks[chunk].local) * of_->micro_batches + micro_batch];
+  return states_[static_cast<std::size_t>(of_->chunks[chunk].local) * of_->micro_batches
+                 + micro_batch];
 }
 
 const ledger::state& ledger::at(std::int32_t chunk, std::int32_t micro_batch) const {
@@ -54,10 +57,11 @@ void ledger::arrived(task_kind kind, std::int32_t chunk, std::int32_t micro_batc
   const task which{kind, chunk, micro_batch};
   const bool forward = kind == task_kind::forward;
   if (chunk < 0 || chunk >= static_cast<std::int32_t>(of_->chunks.size())
-      || of_->chunks[chunk].rank != rank_ || micro_batch < 0 || micro_batch >= of_->micro_batches || feeds_->route(chunk) != of_->route_of[micro_batch])
+      || of_->chunks[chunk].rank != rank_ || micro_batch < 0 || micro_batch >= of_->micro_batches
+      || feeds_->route(chunk) != of_->route_of[micro_batch])
     broken(which, "an input arrived that does not belong here");
-  auto& missing = forward ? at(chunk, micro_batch).forward_missing
-                          : at(chunk, micro_batch).backward_missing;
+  auto& missing =
+    forward ? at(chunk, micro_batch).forward_missing : at(chunk, micro_batch).backward_missing;
   if (missing == 0 || (!forward && feeds_->targets(chunk).empty()))
     broken(which, "one input too many has arrived");
   --missing;
@@ -114,13 +118,13 @@ void ledger::look_at_heads() {
   const auto* w = head(weight);
   const auto* u = head(update);
   now_.forward_here = f && at(f->chunk, f->micro_batch).forward_missing == 0
-                      && updates_[of_->chunks[f->chunk].local] >= f->version
-                      && slots_free({forward, f->chunk, f->micro_batch});
+                   && updates_[of_->chunks[f->chunk].local] >= f->version
+                   && slots_free({forward, f->chunk, f->micro_batch});
   // A whole backward adds its weight gradient at once: after those that were put off, so that a
   // chunk's gradients are summed in lane order whatever the timing.
   now_.backward_here = b && at(b->chunk, b->micro_batch).backward_missing == 0
-                       && (b->split || owed_[of_->chunks[b->chunk].local] == 0)
-                       && slots_free({backward, b->chunk, b->micro_batch});
+                    && (b->split || owed_[of_->chunks[b->chunk].local] == 0)
+                    && slots_free({backward, b->chunk, b->micro_batch});
   now_.weight_here = w && at(w->chunk, w->micro_batch).gradient_done;
   now_.update_here = u && at(u->chunk, u->micro_batch).summed;
 }
@@ -172,9 +176,9 @@ std::string ledger::waits_for() const {
   using enum task_kind;
   for (const auto kind : {forward, backward, weight, update})
     if (const auto* next = head(kind))
-      text += fmt::format("; {} needs {}",
-                          to_string(*of_, task{kind, next->chunk, next->micro_batch}),
-                          lacks(kind, *next));
+      text +=
+        fmt::format("; {} needs {}", to_string(*of_, task{kind, next->chunk, next->micro_batch}),
+                    lacks(kind, *next));
   return text;
 }
 
@@ -217,8 +221,8 @@ void ledger::finish(const task& which) {
     // Tasks run one at a time and in lane order, so this is among the last few started.
     const auto& lane = mine().backwards;
     auto at = static_cast<std::size_t>(now_.backwards_started);
-    while (at > 0 && (lane[at - 1].chunk != which.chunk
-                      || lane[at - 1].micro_batch != which.micro_batch))
+    while (at > 0
+           && (lane[at - 1].chunk != which.chunk || lane[at - 1].micro_batch != which.micro_batch))
       --at;
     if (at == 0)
       broken(which, "finished before it started");

@@ -54,7 +54,8 @@ public:
   void start(const task& which);
   void finish(const task& which);
 
-  /// Why nothing can start: for each lane, what its next task lacks. One line, for a stall's report.
+  /// Why nothing can start: for each lane, what its next task lacks. One line, for a stall's
+  /// report.
   std::string waits_for() const;
 
   bool all_started() const { return sluice::plan::all_started(mine(), now_); }
@@ -62,7 +63,7 @@ public:
   std::int32_t peak_activations() const { return peak_; }
 
 private:
-  struct state { // of one micro-batch in one chunk
+  struct state {                       // of one micro-batch in one chunk
     std::uint8_t forward_missing = 0;  // inputs
     std::uint8_t backward_missing = 0; // gradients; at the end of a route, its own F
     bool gradient_done = false;        // of the inputs

@@ -53,7 +53,8 @@ void require(bool holds, std::string_view what, std::int64_t is) {
 }
 
 /// Above its own number a rank only gains slack. Below, the warm-up level must follow: a rank that
-/// waits for a forward that it has no credit for, and may not run a backward instead, waits forever.
+/// waits for a forward that it has no credit for, and may not run a backward instead, waits
+/// forever.
 void set_credits(plan& made, std::int32_t credits) {
   for (auto& mine : made.by_rank) {
     mine.stand_in = mine.stand_in || credits > mine.credits;
@@ -119,10 +120,10 @@ plan make_plan(std::string_view name, const plan_request& wanted) {
           wanted.receive_slots);
   const auto chunks = wanted.chunks.value_or(schedule.chunks);
   require(chunks >= 1, "the number of chunks must be at least 1", chunks);
-  require(schedule.chunks_free || chunks == schedule.chunks,
-          fmt::format("{} has {} chunk{} a rank", name, schedule.chunks,
-                      schedule.chunks == 1 ? "" : "s"),
-          chunks);
+  require(
+    schedule.chunks_free || chunks == schedule.chunks,
+    fmt::format("{} has {} chunk{} a rank", name, schedule.chunks, schedule.chunks == 1 ? "" : "s"),
+    chunks);
   const auto credits = wanted.credits.value_or(1);
   require(credits >= 1, "the number of credits must be at least 1", credits);
 

@@ -12,12 +12,12 @@ namespace sluice::plan {
 
 /// What a schedule is made for.
 struct plan_request {
-  std::int32_t stages = 1;                      ///< P: ranks
-  std::int32_t micro_batches = 1;               ///< M, of one step
-  std::optional<std::int32_t> chunks = {};      ///< V a rank; the schedule's own by default
-  std::optional<std::int32_t> credits = {};     ///< of every rank; the schedule's own by default
-  std::int32_t receive_slots = 0;               ///< see plan::receive_slots
-  bool forward_only = false;                    ///< for evaluation: the same lanes, no backwards
+  std::int32_t stages = 1;                  ///< P: ranks
+  std::int32_t micro_batches = 1;           ///< M, of one step
+  std::optional<std::int32_t> chunks = {};  ///< V a rank; the schedule's own by default
+  std::optional<std::int32_t> credits = {}; ///< of every rank; the schedule's own by default
+  std::int32_t receive_slots = 0;           ///< see plan::receive_slots
+  bool forward_only = false;                ///< for evaluation: the same lanes, no backwards
 };
 
 /// A request that no plan can be made for; the message says which number is wrong and what would
@@ -39,8 +39,8 @@ struct schedule {
 std::span<const schedule> all_schedules();
 
 /// The plan of a schedule, or of a table of actions: "file:PATH" (see action_table.hpp), where 0
-/// stages or micro-batches mean as many as the table has. It is not checked here: with credits of the caller's own it may be one
-/// that cannot finish, which check() tells.
+/// stages or micro-batches mean as many as the table has. It is not checked here: with credits of
+/// the caller's own it may be one that cannot finish, which check() tells.
 ///
 /// Errors: plan_error for an unknown schedule (with the names that are known) and for numbers that
 /// the schedule cannot have.

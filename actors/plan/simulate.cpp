@@ -178,8 +178,8 @@ private:
   /// Whether the rank still hopes for the input that it wants, in place of a stand-in.
   bool waits_patiently(std::int32_t rank) {
     auto& here = devices_[rank];
-    const auto until
-      = here.free_at + std::llround(static_cast<double>(here.last_task) * under_.patience);
+    const auto until =
+      here.free_at + std::llround(static_cast<double>(here.last_task) * under_.patience);
     if (under_.dispatch_ahead > 0 || now_ >= until || !ledgers_[rank].next_stands_in())
       return false;
     if (here.waits_until != until)
@@ -355,7 +355,8 @@ double task_duration(const plan& of, const conditions& under, std::int32_t rank,
   const auto& t = under.by_chunk.empty() ? under.stage : under.by_chunk[chunk];
   const double share = under.by_chunk.empty() ? of.share() : 1;
   const double slow = under.slowness.empty() ? 1 : under.slowness[static_cast<std::size_t>(rank)];
-  const double times[] = {t.forward, split ? t.backward : t.backward + t.weight, t.weight, t.update};
+  const double times[] = {t.forward, split ? t.backward : t.backward + t.weight, t.weight,
+                          t.update};
   return times[static_cast<std::size_t>(which.kind)] * share * slow * factor(under.noise, which);
 }
 

@@ -14,7 +14,8 @@ SYNCHRONOUS = (
 class PlanTest(SluiceTest):
     def plan(self, schedule, stages, micro_batches, *more):
         return self.json(
-            "plan", "--schedule", schedule, "--stages", stages, "--micro-batches", micro_batches, *more
+            "plan", "--schedule", schedule, "--stages", stages, "--micro-batches", micro_batches,
+            *more
         )
 
     def test_json_has_the_keys_that_the_command_line_promises(self):

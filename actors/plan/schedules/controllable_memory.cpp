@@ -90,11 +90,12 @@ block v_min_block(std::int32_t ranks, std::int32_t i) {
 ///     2 |   0  01  12 a2.3ab.3.4bc.4.5cd.5.6de.6.7ef.7.fg..gh..h.
 ///     3 |    00  11  22aa.3.3bb.4.4cc.5.5dd.6.6ee.7.7ff..gg..hh..
 ///
-/// Messages that take any time at all cost this schedule 1.5% of its span (P = 8, M = 32), since the
-/// squeezed order has tasks whose inputs are due at the very moment; its static order loses 0.2% to
-/// 0.9% instead. It still leaves the choice to the rule: under jitter (P = 16, M = 64, latency and
-/// patience included) that is 1.6% faster at sigma 0.3 and 3% with a tenth of tasks 4x, at 0.3%
-/// slower at sigma 0.1; no other warm-up level, credits or backward lead near these did better.
+/// Messages that take any time at all cost this schedule 1.5% of its span (P = 8, M = 32), since
+/// the squeezed order has tasks whose inputs are due at the very moment; its static order loses
+/// 0.2% to 0.9% instead. It still leaves the choice to the rule: under jitter (P = 16, M = 64,
+/// latency and patience included) that is 1.6% faster at sigma 0.3 and 3% with a tenth of tasks 4x,
+/// at 0.3% slower at sigma 0.1; no other warm-up level, credits or backward lead near these did
+/// better.
 ///
 /// Cost: a rank idles (F + B + W)(P-1)/2, that is 1.5(P-1) with equal times; it holds
 /// floor((P+2)/2) activations.
