@@ -8,7 +8,7 @@
 #include "kernels/nn/gpt.hpp"
 #include "kernels/nn/sequential.hpp"
 #include "tests/support/batches.hpp"
-#include "tests/support/serial_run.hpp"
+#include "actors/stress/serial_run.hpp"
 
 // PipeDream and PipeDream-2BW: updates within the step, each micro-batch with the weights that the
 // plan says. The reference runs the micro-batches one after another and keeps every version.
@@ -63,8 +63,8 @@ public:
     return losses / static_cast<double>(valid);
   }
 
-  tests::byte_map bytes() {
-    tests::byte_map all;
+  stress::byte_map bytes() {
+    stress::byte_map all;
     for (auto& part : parts_)
       for (auto& each : part.module->parameters()) {
         const auto bytes = std::as_const(each.value).bytes_span();

@@ -7,7 +7,7 @@
 #include "kernels/nn/gpt.hpp"
 #include "kernels/nn/mlp.hpp"
 #include "tests/support/batches.hpp"
-#include "tests/support/serial_run.hpp"
+#include "actors/stress/serial_run.hpp"
 
 // How a batch is cut must not matter: the divisor is the batch's count of valid targets, applied
 // once, and every layer runs on exactly one stage.
@@ -23,7 +23,7 @@ constexpr std::int64_t length = 5;
 struct outcome {
   double loss = 0;
   double norm = 0;
-  tests::byte_map bytes;
+  stress::byte_map bytes;
 };
 
 /// One step in float64, in which the order of sums shows only in the last digits.
@@ -37,9 +37,9 @@ outcome run(const actors::batch& data) {
            {.vocabulary = vocabulary, .layers = 1, .width = 6, .heads = 2, .length = length},
            dtype::float64);
        },
-     .optimizer = tests::keeping_gradients(kernels::nn::make_sgd())});
+     .optimizer = stress::keeping_gradients(kernels::nn::make_sgd())});
   const auto report = line.train(data);
-  return {report.loss, report.gradient_norm, tests::bytes_of(*line.state())};
+  return {report.loss, report.gradient_norm, stress::bytes_of(*line.state())};
 }
 
 void check_same(const outcome& one, const outcome& other) {
