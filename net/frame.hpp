@@ -48,8 +48,8 @@ struct frame {
 
 /// What a data frame may ask for; checked before anything is allocated.
 struct frame_limits {
-  std::size_t tensors = 64;                  ///< 64 at most
-  std::size_t bytes = std::size_t{1} << 32;  ///< of all tensors together
+  std::size_t tensors = 64;                 ///< 64 at most
+  std::size_t bytes = std::size_t{1} << 32; ///< of all tensors together
 };
 
 /// Turns one frame after the other into the bytes to write. Holds the frame's tensors until it is
@@ -77,7 +77,7 @@ private:
   bool done_ = true;
   bool checksum_ = false;
   std::uint32_t crc_ = 0;
-  std::vector<std::byte> head_;              ///< header and descriptions
+  std::vector<std::byte> head_; ///< header and descriptions
   std::array<std::byte, 4> trailer_{};
   std::vector<std::span<const std::byte>> parts_; ///< not yet among ready_, in order
   std::size_t next_part_ = 0;
@@ -103,8 +103,7 @@ enum class progress : std::uint8_t { more, complete, refused };
 class frame_decoder {
 public:
   /// into: for the tensors; may be null for a sender. slots: see add_slots().
-  frame_decoder(const edge& of, frame_reader end, frame_limits limits,
-                kernels::buffer_pool* into);
+  frame_decoder(const edge& of, frame_reader end, frame_limits limits, kernels::buffer_pool* into);
 
   /// Where the next bytes go; never empty unless a frame is complete or the stream refused.
   std::span<std::byte> wanted() noexcept;

@@ -13,7 +13,10 @@ using namespace frame_layout;
 
 frame_decoder::frame_decoder(const edge& of, frame_reader end, frame_limits limits,
                              kernels::buffer_pool* into)
-  : edge_(of), end_(end), limits_(limits), into_(into) {
+  : edge_(of),
+    end_(end),
+    limits_(limits),
+    into_(into) {
   limits_.tensors = std::min(limits_.tensors, max_tensors);
   target_ = std::span(buffer_).first(header_bytes);
 }
@@ -37,12 +40,18 @@ progress frame_decoder::advance(std::size_t bytes) {
 
 progress frame_decoder::next_part() {
   switch (part_) {
-    case part::header: return on_header();
-    case part::descriptions: return on_descriptions();
-    case part::tensor: return want_tensor(tensor_ + 1);
-    case part::trailer: return on_trailer();
-    case part::complete: return progress::complete;
-    case part::refused: break;
+  case part::header:
+    return on_header();
+  case part::descriptions:
+    return on_descriptions();
+  case part::tensor:
+    return want_tensor(tensor_ + 1);
+  case part::trailer:
+    return on_trailer();
+  case part::complete:
+    return progress::complete;
+  case part::refused:
+    break;
   }
   return progress::refused;
 }
@@ -54,8 +63,8 @@ progress frame_decoder::on_header() {
   if (get_at<std::uint32_t>(header, header_crc_at) != crc32c(header.first(header_crc_at)))
     return refuse("a frame's header is damaged");
   if (const auto version = get_at<std::uint16_t>(header, version_at); version != protocol_version)
-    return refuse(fmt::format("a frame of protocol version {}, expected {}", version,
-                              protocol_version));
+    return refuse(
+      fmt::format("a frame of protocol version {}, expected {}", version, protocol_version));
   const auto kind = get_at<std::uint8_t>(header, kind_at);
   const auto flags = get_at<std::uint8_t>(header, flags_at);
   if (kind > static_cast<std::uint8_t>(frame_kind::leave) || flags > 1)
@@ -63,13 +72,15 @@ progress frame_decoder::on_header() {
   frame_.kind = static_cast<frame_kind>(kind);
   trailer_ = flags == 1;
   switch (frame_.kind) {
-    case frame_kind::data: return on_data_header();
-    case frame_kind::grant:
-      frame_.slots = get_at<std::uint32_t>(header, slots_at);
-      if (end_ != frame_reader::sender || frame_.slots == 0)
-        return refuse("a grant that nobody can give");
-      break;
-    case frame_kind::leave: break;
+  case frame_kind::data:
+    return on_data_header();
+  case frame_kind::grant:
+    frame_.slots = get_at<std::uint32_t>(header, slots_at);
+    if (end_ != frame_reader::sender || frame_.slots == 0)
+      return refuse("a grant that nobody can give");
+    break;
+  case frame_kind::leave:
+    break;
   }
   return finish();
 }
@@ -79,17 +90,17 @@ progress frame_decoder::on_data_header() {
   const auto kind = get_at<std::uint8_t>(header, payload_at);
   if (end_ != frame_reader::receiver || kind > static_cast<std::uint8_t>(payload::state))
     return refuse(fmt::format("a data frame of kind {} where none may come", kind));
-  frame_.what = {get_at<std::uint64_t>(header, epoch_at), static_cast<payload>(kind),
-                 get_at<std::int32_t>(header, from_at),   get_at<std::int32_t>(header, to_at),
-                 get_at<std::int32_t>(header, chunk_at),
-                 get_at<std::int32_t>(header, micro_batch_at)};
+  frame_.what = {
+    get_at<std::uint64_t>(header, epoch_at), static_cast<payload>(kind),
+    get_at<std::int32_t>(header, from_at),   get_at<std::int32_t>(header, to_at),
+    get_at<std::int32_t>(header, chunk_at),  get_at<std::int32_t>(header, micro_batch_at)};
   if (edge_of(frame_.what) != edge_)
-    return refuse(fmt::format("{} came where {} are expected", to_string(frame_.what),
-                              to_string(edge_)));
+    return refuse(
+      fmt::format("{} came where {} are expected", to_string(frame_.what), to_string(edge_)));
   count_ = get_at<std::uint8_t>(header, tensors_at);
   if (count_ > limits_.tensors)
-    return refuse(fmt::format("{}: {} tensors, {} at most", to_string(frame_.what), count_,
-                              limits_.tensors));
+    return refuse(
+      fmt::format("{}: {} tensors, {} at most", to_string(frame_.what), count_, limits_.tensors));
   if (slots_ == 0)
     return refuse(fmt::format("{} was sent without a receive slot", to_string(frame_.what)));
   --slots_;
@@ -163,8 +174,8 @@ progress frame_decoder::on_description(std::span<const std::byte> text,
                               empty ? 0 : product, bytes));
   total_bytes += bytes;
   if (total_bytes > limit)
-    return refuse(fmt::format("{}: {} bytes and more, {} at most", to_string(frame_.what),
-                              total_bytes, limit));
+    return refuse(
+      fmt::format("{}: {} bytes and more, {} at most", to_string(frame_.what), total_bytes, limit));
   return progress::more;
 }
 
@@ -220,8 +231,8 @@ bool frame_decoder::between_frames() const noexcept {
 }
 
 const transfer* frame_decoder::under_way() const noexcept {
-  const bool in_data = part_ == part::descriptions || part_ == part::tensor
-                       || part_ == part::trailer;
+  const bool in_data =
+    part_ == part::descriptions || part_ == part::tensor || part_ == part::trailer;
   return in_data ? &frame_.what : nullptr;
 }
 

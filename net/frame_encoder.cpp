@@ -52,8 +52,7 @@ void frame_encoder::encode_head(bool checksum) {
     return;
   const auto table = to.subspan(header_bytes);
   for (std::size_t i = 0; i < count; ++i)
-    encode_description(frame_.tensors[i],
-                       table.subspan(i * description_bytes, description_bytes));
+    encode_description(frame_.tensors[i], table.subspan(i * description_bytes, description_bytes));
   put_at(table, count * description_bytes, crc32c(table.first(count * description_bytes)));
 }
 

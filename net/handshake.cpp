@@ -72,7 +72,9 @@ std::vector<std::byte> encode(const answer& reply) {
 }
 
 handshake_decoder::handshake_decoder(std::size_t fixed_bytes, std::uint8_t last_code)
-  : fixed_bytes_(fixed_bytes), last_code_(last_code), wanted_bytes_(fixed_bytes) {}
+  : fixed_bytes_(fixed_bytes),
+    last_code_(last_code),
+    wanted_bytes_(fixed_bytes) {}
 
 std::span<std::byte> handshake_decoder::wanted() noexcept {
   if (refused_)
@@ -117,7 +119,8 @@ std::string handshake_decoder::text() const {
   const auto bytes = std::span(buffer_).subspan(fixed_bytes_, filled_ - fixed_bytes_ - 4);
   std::string result(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   // It ends in messages and logs: no control characters from strangers.
-  std::ranges::replace_if(result, [](char each) { return each >= 0 && each < ' '; }, '?');
+  std::ranges::replace_if(
+    result, [](char each) { return each >= 0 && each < ' '; }, '?');
   return result;
 }
 

@@ -60,7 +60,8 @@ private:
 class loopback_network final : public network {
 public:
   loopback_network(std::int32_t ranks, loopback_options options)
-    : options_(std::move(options)), work_(timers_.get_executor()) {
+    : options_(std::move(options)),
+      work_(timers_.get_executor()) {
     for (std::int32_t rank = 0; rank < ranks; ++rank)
       ends_.push_back(std::make_unique<loopback_endpoint>(*this, rank));
     thread_ = std::thread([this] { timers_.run(); });

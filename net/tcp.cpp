@@ -151,8 +151,8 @@ void tcp_network::core::prepare_sender(const tcp_edge& of) {
                    std::make_unique<dialer>(
                      io_, options_, tls_.get(), parse_address(peer),
                      hello{run_.token, of.edge, of.layout},
-                     [this, which = of.edge](std::unique_ptr<wire> connected,
-                                             std::uint32_t slots, const std::string& problem) {
+                     [this, which = of.edge](std::unique_ptr<wire> connected, std::uint32_t slots,
+                                             const std::string& problem) {
                        on_dialled(which, std::move(connected), slots, problem);
                      }));
 }
@@ -180,9 +180,8 @@ void tcp_network::core::begin() {
         on_deadline();
     });
   }
-  listener_.start([this](const hello& greeting, std::unique_ptr<wire>& from) {
-    return judge(greeting, from);
-  });
+  listener_.start(
+    [this](const hello& greeting, std::unique_ptr<wire>& from) { return judge(greeting, from); });
   for (auto& [which, each] : dialers_)
     each->start();
 }
@@ -196,8 +195,7 @@ answer tcp_network::core::judge(const hello& greeting, std::unique_ptr<wire>& fr
     return {verdict::unknown_edge, 0, to_string(greeting.what) + " are not received here"};
   auto& [channel, slots, layout] = found->second;
   if (channel->attached())
-    return {verdict::already_connected, 0,
-            to_string(greeting.what) + " are connected already"};
+    return {verdict::already_connected, 0, to_string(greeting.what) + " are connected already"};
   if (!layout.empty() && !greeting.layout.empty() && layout != greeting.layout) {
     const auto why = fmt::format("{}: {} would be sent, {} is expected", to_string(greeting.what),
                                  greeting.layout, layout);
@@ -214,8 +212,8 @@ void tcp_network::core::on_dialled(const net::edge& which, std::unique_ptr<wire>
                                    std::uint32_t slots, const std::string& problem) {
   auto& channel = *senders_.at(which);
   if (!problem.empty()) {
-    end_of_start(fmt::format("rank {} at {}: {}: {}", which.to, channel.peer(), to_string(which),
-                             problem));
+    end_of_start(
+      fmt::format("rank {} at {}: {}: {}", which.to, channel.peer(), to_string(which), problem));
     return;
   }
   channel.attach(std::move(connected), slots);

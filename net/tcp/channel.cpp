@@ -27,12 +27,11 @@ void channel::attach(std::unique_ptr<wire> to, std::vector<std::byte> first) {
 
 void channel::read() {
   reading_ = true;
-  wire_->async_read_some(decoder_.wanted(),
-                         [this](const error_code& problem, std::size_t bytes) {
-                           reading_ = false;
-                           on_read(problem, bytes);
-                           settle();
-                         });
+  wire_->async_read_some(decoder_.wanted(), [this](const error_code& problem, std::size_t bytes) {
+    reading_ = false;
+    on_read(problem, bytes);
+    settle();
+  });
 }
 
 void channel::on_read(const error_code& problem, std::size_t bytes) {
@@ -43,20 +42,23 @@ void channel::on_read(const error_code& problem, std::size_t bytes) {
     return;
   }
   switch (decoder_.advance(bytes)) {
-    case progress::more: break;
-    case progress::refused: fail(decoder_.reason()); return;
-    case progress::complete: {
-      auto got = decoder_.take();
-      if (got.kind == frame_kind::leave) {
-        peer_left_ = state_ == state::open;
-        peer_left();
-        close();
-        return;
-      }
-      if (state_ == state::open)
-        received(std::move(got));
-      break;
+  case progress::more:
+    break;
+  case progress::refused:
+    fail(decoder_.reason());
+    return;
+  case progress::complete: {
+    auto got = decoder_.take();
+    if (got.kind == frame_kind::leave) {
+      peer_left_ = state_ == state::open;
+      peer_left();
+      close();
+      return;
     }
+    if (state_ == state::open)
+      received(std::move(got));
+    break;
+  }
   }
   if (state_ != state::closed)
     read();
@@ -216,8 +218,8 @@ void send_channel::received(frame what) {
 
 void send_channel::peer_left() {
   if (!encoder().done() && encoder().current().kind == frame_kind::data)
-    fail_late(fmt::format("the peer left while {} was being sent",
-                          to_string(encoder().current().what)));
+    fail_late(
+      fmt::format("the peer left while {} was being sent", to_string(encoder().current().what)));
   else if (!queue_.empty())
     fail_late(fmt::format("the peer left before {}", to_string(queue_.front().what)));
 }

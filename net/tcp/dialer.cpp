@@ -101,20 +101,21 @@ void dialer::on_secure() {
 }
 
 void dialer::write_greeting() {
-  wire_->async_write_some(
-    asio::const_buffer(to_write_.data(), to_write_.size()),
-    in_this_try([this](const error_code& problem, std::size_t bytes) {
-      if (problem) {
-        // A peer that has refused may have closed before this was sent; it may also have said why.
-        read_answer();
-        return;
-      }
-      to_write_.erase(to_write_.begin(), to_write_.begin() + static_cast<std::ptrdiff_t>(bytes));
-      if (to_write_.empty())
-        read_answer();
-      else
-        write_greeting();
-    }));
+  wire_->async_write_some(asio::const_buffer(to_write_.data(), to_write_.size()),
+                          in_this_try([this](const error_code& problem, std::size_t bytes) {
+                            if (problem) {
+                              // A peer that has refused may have closed before this was sent; it
+                              // may also have said why.
+                              read_answer();
+                              return;
+                            }
+                            to_write_.erase(to_write_.begin(),
+                                            to_write_.begin() + static_cast<std::ptrdiff_t>(bytes));
+                            if (to_write_.empty())
+                              read_answer();
+                            else
+                              write_greeting();
+                          }));
 }
 
 void dialer::read_answer() {
@@ -125,9 +126,15 @@ void dialer::read_answer() {
                              return;
                            }
                            switch (decoder_->advance(bytes)) {
-                             case progress::more: read_answer(); break;
-                             case progress::refused: finish(decoder_->refusal().text); break;
-                             case progress::complete: on_answer(); break;
+                           case progress::more:
+                             read_answer();
+                             break;
+                           case progress::refused:
+                             finish(decoder_->refusal().text);
+                             break;
+                           case progress::complete:
+                             on_answer();
+                             break;
                            }
                          }));
 }

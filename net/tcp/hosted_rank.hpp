@@ -18,7 +18,9 @@ namespace sluice::net {
 class hosted_rank final : public endpoint {
 public:
   hosted_rank(std::int32_t rank, boost::asio::io_context& io, const tcp_options& options)
-    : rank_(rank), io_(io), pool_(options.memory, options.limit_bytes) {}
+    : rank_(rank),
+      io_(io),
+      pool_(options.memory, options.limit_bytes) {}
 
   // Before anything is sent.
   void add_neighbour(std::int32_t rank, hosted_rank& end) { neighbours_.emplace(rank, &end); }

@@ -57,18 +57,24 @@ private:
   void read() {
     if (ended_)
       return;
-    wire_->async_read_some(decoder_.wanted(), [self = shared_from_this()](
-                                                const error_code& problem, std::size_t bytes) {
-      if (problem) {
-        self->end(reason_of(problem) + " before its greeting");
-        return;
-      }
-      switch (self->decoder_.advance(bytes)) {
-        case progress::more: self->read(); break;
-        case progress::refused: self->turn_away(self->decoder_.refusal()); break;
-        case progress::complete: self->judge(); break;
-      }
-    });
+    wire_->async_read_some(
+      decoder_.wanted(), [self = shared_from_this()](const error_code& problem, std::size_t bytes) {
+        if (problem) {
+          self->end(reason_of(problem) + " before its greeting");
+          return;
+        }
+        switch (self->decoder_.advance(bytes)) {
+        case progress::more:
+          self->read();
+          break;
+        case progress::refused:
+          self->turn_away(self->decoder_.refusal());
+          break;
+        case progress::complete:
+          self->judge();
+          break;
+        }
+      });
   }
 
   void judge() {
@@ -91,19 +97,18 @@ private:
   }
 
   void write() {
-    wire_->async_write_some(asio::const_buffer(reply_.data(), reply_.size()),
-                            [self = shared_from_this()](const error_code& problem,
-                                                        std::size_t bytes) {
-                              auto& left = self->reply_;
-                              left.erase(left.begin(),
-                                         left.begin() + static_cast<std::ptrdiff_t>(bytes));
-                              if (problem || self->ended_)
-                                self->end({});
-                              else if (!left.empty())
-                                self->write();
-                              else
-                                self->linger();
-                            });
+    wire_->async_write_some(
+      asio::const_buffer(reply_.data(), reply_.size()),
+      [self = shared_from_this()](const error_code& problem, std::size_t bytes) {
+        auto& left = self->reply_;
+        left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(bytes));
+        if (problem || self->ended_)
+          self->end({});
+        else if (!left.empty())
+          self->write();
+        else
+          self->linger();
+      });
   }
 
   // To close while unread bytes lie here would reset the connection, and the peer might lose the
@@ -111,13 +116,13 @@ private:
   void linger() {
     if (reply_.empty() && !std::exchange(output_ended_, true))
       wire_->end_output();
-    wire_->async_read_some(dropped_, [self = shared_from_this()](const error_code& problem,
-                                                                 std::size_t) {
-      if (problem || self->ended_)
-        self->end({});
-      else
-        self->linger();
-    });
+    wire_->async_read_some(dropped_,
+                           [self = shared_from_this()](const error_code& problem, std::size_t) {
+                             if (problem || self->ended_)
+                               self->end({});
+                             else
+                               self->linger();
+                           });
   }
 
   listener& host_;
@@ -173,7 +178,12 @@ bool reaches_this_host_only(const generic::endpoint& at) {
 
 listener::listener(asio::io_context& on, const tcp_options& options, asio::ssl::context* tls,
                    const address& at)
-  : io_(on), options_(options), tls_(tls), bound_(at), acceptor_(on), pause_(on) {
+  : io_(on),
+    options_(options),
+    tls_(tls),
+    bound_(at),
+    acceptor_(on),
+    pause_(on) {
   try {
     const auto to = resolve(on, at);
     if (tls == nullptr && !options.trust_the_network && !reaches_this_host_only(to))

@@ -29,8 +29,8 @@ public:
   using judge = std::function<answer(const hello& greeting, std::unique_ptr<wire>& from)>;
 
   /// Binds. Errors: std::runtime_error.
-  listener(boost::asio::io_context& on, const tcp_options& options,
-           boost::asio::ssl::context* tls, const address& at);
+  listener(boost::asio::io_context& on, const tcp_options& options, boost::asio::ssl::context* tls,
+           const address& at);
   ~listener();
 
   /// With the port that was found free.

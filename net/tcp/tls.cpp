@@ -30,12 +30,10 @@ std::unique_ptr<ssl::context> make_tls_context(const tls_files& files) {
   SSL_CTX_set_session_cache_mode(context->native_handle(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context->native_handle(), 0);
   context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
-  load("authority", files.authority, [&](auto& problem) {
-    context->load_verify_file(files.authority, problem);
-  });
-  load("certificate", files.certificate, [&](auto& problem) {
-    context->use_certificate_chain_file(files.certificate, problem);
-  });
+  load("authority", files.authority,
+       [&](auto& problem) { context->load_verify_file(files.authority, problem); });
+  load("certificate", files.certificate,
+       [&](auto& problem) { context->use_certificate_chain_file(files.certificate, problem); });
   load("key", files.key, [&](auto& problem) {
     context->use_private_key_file(files.key, ssl::context::pem, problem);
   });

@@ -31,8 +31,8 @@ public:
 
 private:
   void make_authority(const std::string& name) {
-    run("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=" + name
-        + " -keyout " + file(name + ".key") + " -out " + file(name + ".crt"));
+    run("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN="
+        + name + " -keyout " + file(name + ".key") + " -out " + file(name + ".crt"));
   }
   void make_member(const std::string& name, const std::string& authority) {
     run("req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=" + name

@@ -24,7 +24,9 @@ public:
   /// hosted: the ranks of each process; each listens where its options say.
   cluster(std::vector<std::vector<std::int32_t>> hosted, std::vector<tcp_edge> edges,
           std::vector<tcp_options> options)
-    : hosted_(std::move(hosted)), token_(make_run_token()), edges_(std::move(edges)) {
+    : hosted_(std::move(hosted)),
+      token_(make_run_token()),
+      edges_(std::move(edges)) {
     for (auto& each : options) {
       each.log = [this](const std::string& line) {
         const std::lock_guard lock(guard_);

@@ -45,7 +45,7 @@ inline bool same_bytes(const tensor& one, const tensor& other) {
   if (!one || !other)
     return !one && !other;
   return one.type() == other.type() && one.shape() == other.shape()
-         && std::ranges::equal(one.bytes_span(), other.bytes_span());
+      && std::ranges::equal(one.bytes_span(), other.bytes_span());
 }
 
 /// What an endpoint tells, collected so that a test can wait for it.

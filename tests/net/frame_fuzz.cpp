@@ -41,11 +41,13 @@ void run(Decoder& decoder, std::span<const std::byte> bytes, std::size_t piece,
     std::ranges::copy(bytes.first(some), to.begin());
     bytes = bytes.subspan(some);
     switch (decoder.advance(some)) {
-      case progress::more: break;
-      case progress::refused: return;
-      case progress::complete:
-        if (!on_complete())
-          return;
+    case progress::more:
+      break;
+    case progress::refused:
+      return;
+    case progress::complete:
+      if (!on_complete())
+        return;
     }
   }
 }
@@ -75,18 +77,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     repair(bytes);
   const auto once = [] { return false; };
   switch (choice & 3) {
-    case 0: run_frames(frame_reader::receiver, bytes, piece); break;
-    case 1: run_frames(frame_reader::sender, bytes, piece); break;
-    case 2: {
-      hello_decoder decoder;
-      run(decoder, bytes, piece, once);
-      break;
-    }
-    case 3: {
-      answer_decoder decoder;
-      run(decoder, bytes, piece, once);
-      break;
-    }
+  case 0:
+    run_frames(frame_reader::receiver, bytes, piece);
+    break;
+  case 1:
+    run_frames(frame_reader::sender, bytes, piece);
+    break;
+  case 2: {
+    hello_decoder decoder;
+    run(decoder, bytes, piece, once);
+    break;
+  }
+  case 3: {
+    answer_decoder decoder;
+    run(decoder, bytes, piece, once);
+    break;
+  }
   }
   return 0;
 }

@@ -67,7 +67,9 @@ TEST_CASE("the checksum is CRC-32C, whatever the pieces") {
 TEST_CASE("a frame comes out as it went in, however its bytes are cut") {
   bool checksum = false;
   SUBCASE("without a checksum") {}
-  SUBCASE("with a checksum") { checksum = true; }
+  SUBCASE("with a checksum") {
+    checksum = true;
+  }
   buffer_pool pool(make_cpu_device());
   const auto tensors = all_kinds_of_tensors(pool);
   receiver at;
@@ -75,15 +77,13 @@ TEST_CASE("a frame comes out as it went in, however its bytes are cut") {
   for (const std::size_t largest : {1, 2, 3, 50, 1000, 1 << 20}) {
     std::vector<std::byte> stream;
     for (std::int32_t i = 0; i < 3; ++i) {
-      const auto one = encoded({frame_kind::data, activation(0, 1, i, 5),
-                                i == 1 ? tensor_list{} : tensors, 0},
-                               checksum);
+      const auto one = encoded(
+        {frame_kind::data, activation(0, 1, i, 5), i == 1 ? tensor_list{} : tensors, 0}, checksum);
       stream.insert(stream.end(), one.begin(), one.end());
     }
     std::span<const std::byte> rest(stream);
     for (std::int32_t i = 0; i < 3; ++i) {
-      REQUIRE(feed(at.decoder, rest, [&] { return 1 + random() % largest; })
-              == progress::complete);
+      REQUIRE(feed(at.decoder, rest, [&] { return 1 + random() % largest; }) == progress::complete);
       const auto got = at.decoder.take();
       CHECK(got.what == activation(0, 1, i, 5));
       REQUIRE(got.tensors.size() == (i == 1 ? 0 : tensors.size()));
@@ -100,8 +100,8 @@ TEST_CASE("a large tensor with a checksum is encoded and decoded in pieces") {
   buffer_pool pool(make_cpu_device());
   const auto sent = counting(pool, 300'001);
   receiver at;
-  auto bytes = encoded({frame_kind::data, activation(0, 1), {sent, sent.slice(5, 100'000)}, 0},
-                       true);
+  auto bytes =
+    encoded({frame_kind::data, activation(0, 1), {sent, sent.slice(5, 100'000)}, 0}, true);
   SUBCASE("whole") {
     REQUIRE(feed(at.decoder, bytes) == progress::complete);
     const auto got = at.decoder.take();
@@ -145,10 +145,18 @@ TEST_CASE("grants and leaves pass the other way") {
 TEST_CASE("a frame of another edge is refused by name") {
   buffer_pool pool(make_cpu_device());
   frame swapped = some_frame(pool);
-  SUBCASE("kind") { swapped.what.payload = payload::gradient; }
-  SUBCASE("sender") { swapped.what.from = 2; }
-  SUBCASE("receiver") { swapped.what.to = 2; }
-  SUBCASE("chunk") { swapped.what.chunk = 2; }
+  SUBCASE("kind") {
+    swapped.what.payload = payload::gradient;
+  }
+  SUBCASE("sender") {
+    swapped.what.from = 2;
+  }
+  SUBCASE("receiver") {
+    swapped.what.to = 2;
+  }
+  SUBCASE("chunk") {
+    swapped.what.chunk = 2;
+  }
   const auto name = to_string(swapped.what);
   CHECK(receiver().refusal_of(encoded(std::move(swapped)))
         == name + " came where the activations for chunk 1, from rank 0 to rank 1 are expected");
@@ -251,8 +259,8 @@ TEST_CASE("a pool at its limit refuses the stream, and says so") {
   buffer_pool pool(make_cpu_device());
   frame_decoder decoder(to_one, frame_reader::receiver, {}, &small);
   decoder.add_slots(1);
-  const auto bytes = encoded({frame_kind::data, activation(0, 1),
-                              {counting(pool, 100), counting(pool, 1000)}, 0});
+  const auto bytes =
+    encoded({frame_kind::data, activation(0, 1), {counting(pool, 100), counting(pool, 1000)}, 0});
   CHECK(feed(decoder, bytes) == progress::refused);
   CHECK(decoder.reason().find("would exceed the limit of 1000 bytes") != std::string::npos);
   CHECK(small.usage().live_total_bytes == 0);
@@ -266,16 +274,20 @@ TEST_CASE("10,000 random, cut and flipped frames are refused or taken, in bounde
     receiver at({.tensors = 8, .bytes = 1 << 16});
     auto bytes = good;
     switch (round % 4) {
-      case 0: // noise
-        bytes.resize(random() % 400);
-        for (auto& each : bytes)
-          each = static_cast<std::byte>(random());
-        break;
-      case 1: bytes.resize(random() % bytes.size()); break;
-      case 2: bytes[random() % bytes.size()] ^= static_cast<std::byte>(1U << random() % 8); break;
-      case 3: // noise whose checksums are right
-        bytes = with(bytes, random() % (good.size() - 8), random(), 1 + random() % 8);
-        break;
+    case 0: // noise
+      bytes.resize(random() % 400);
+      for (auto& each : bytes)
+        each = static_cast<std::byte>(random());
+      break;
+    case 1:
+      bytes.resize(random() % bytes.size());
+      break;
+    case 2:
+      bytes[random() % bytes.size()] ^= static_cast<std::byte>(1U << random() % 8);
+      break;
+    case 3: // noise whose checksums are right
+      bytes = with(bytes, random() % (good.size() - 8), random(), 1 + random() % 8);
+      break;
     }
     std::span<const std::byte> rest(bytes);
     const auto end = feed(at.decoder, rest, [&] { return 1 + random() % 100; });

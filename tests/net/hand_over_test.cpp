@@ -23,7 +23,9 @@ TEST_CASE("a tensor that its sender still holds is copied, so that both may work
   buffer_pool receiver(make_cpu_device());
   auto saved = counting(sender, 100);
   tensor_list received;
-  SUBCASE("the whole") { received = hand_over({saved}, receiver); }
+  SUBCASE("the whole") {
+    received = hand_over({saved}, receiver);
+  }
   SUBCASE("a view of a part") {
     received = hand_over({saved.slice(10, 50)}, receiver);
     CHECK(received[0].shape() == shape{50});

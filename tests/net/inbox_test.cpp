@@ -41,10 +41,9 @@ TEST_CASE("what arrives twice is refused by its name") {
     "arrived twice: the activation for chunk 1, micro-batch 3, from rank 0 to rank 1",
     std::logic_error);
   arrived.take(activation(0, 1, 3));
-  CHECK_THROWS_WITH_AS(
-    arrived.take(activation(0, 1, 3)),
-    "not here: the activation for chunk 1, micro-batch 3, from rank 0 to rank 1",
-    std::logic_error);
+  CHECK_THROWS_WITH_AS(arrived.take(activation(0, 1, 3)),
+                       "not here: the activation for chunk 1, micro-batch 3, from rank 0 to rank 1",
+                       std::logic_error);
 }
 
 TEST_CASE("a forgotten epoch is dropped, what arrived of it and what is yet to come") {

@@ -48,7 +48,9 @@ private:
 TEST_CASE("a send ends only when its receive runs: the receiver's slots bound what lies there") {
   std::int32_t slots = 1;
   SUBCASE("one slot") {}
-  SUBCASE("three slots") { slots = 3; }
+  SUBCASE("three slots") {
+    slots = 3;
+  }
   loopback on({.slots = slots});
   for (std::int32_t i = 0; i < 6; ++i)
     on.send(activation(0, 1, i));
@@ -79,9 +81,15 @@ TEST_CASE("an edge whose receiver takes nothing does not hold up another one") {
   for (std::int32_t i = 0; i < 3; ++i)
     on.send(activation(0, 1, i));
   transfer other = activation(0, 1, 0);
-  SUBCASE("of another chunk") { other.chunk = 5; }
-  SUBCASE("of another kind") { other.payload = payload::gradient; }
-  SUBCASE("from another rank") { other.from = 2; }
+  SUBCASE("of another chunk") {
+    other.chunk = 5;
+  }
+  SUBCASE("of another kind") {
+    other.payload = payload::gradient;
+  }
+  SUBCASE("from another rank") {
+    other.from = 2;
+  }
   on.send(other);
   CHECK(on.at_one.waits_for(other));
   CHECK_FALSE(on.at_one.has(activation(0, 1, 1)));
@@ -98,9 +106,7 @@ TEST_CASE("a slow edge does not delay another one") {
 }
 
 TEST_CASE("the receiver's copy survives that the sender's buffer is poisoned on completion") {
-  loopback on({.slots = 1,
-               .completion = [](const transfer&) { return 2ms; },
-               .poison = true});
+  loopback on({.slots = 1, .completion = [](const transfer&) { return 2ms; }, .poison = true});
   auto sent = counting(on.sender, 16, 7);
   const auto* address = std::as_const(sent).data<float>();
   on.ranks->at(0).send(activation(0, 1), {std::move(sent)});

@@ -46,14 +46,14 @@ int main(int argc, char** argv) {
   kernels::buffer_pool pool(kernels::make_cpu_device());
   std::binary_semaphore ended(0);
   auto& end = own.at(1);
-  end.listen({.arrived =
-                [&](const transfer& what) {
-                  if (mode == "mute")
-                    return;
-                  end.send({what.epoch, payload::gradient, 1, 0, 0, what.micro_batch},
-                           end.take(what, pool));
-                },
-              .failed = [&](const std::string&) { ended.release(); }});
+  end.listen(
+    {.arrived =
+       [&](const transfer& what) {
+         if (mode == "mute")
+           return;
+         end.send({what.epoch, payload::gradient, 1, 0, 0, what.micro_batch}, end.take(what, pool));
+       },
+     .failed = [&](const std::string&) { ended.release(); }});
   std::cout << "connected" << std::endl;
   if (mode == "half")
     std::cin >> peer;

@@ -25,7 +25,8 @@ public:
 
   /// bytes_per_ms: how fast an edge is, in the direction of its data; 0 for "as fast as it goes".
   relay(const std::string& target, std::function<std::size_t(const edge&)> bytes_per_ms)
-    : target_(parse_address(target)), speed_(std::move(bytes_per_ms)) {
+    : target_(parse_address(target)),
+      speed_(std::move(bytes_per_ms)) {
     accept();
     thread_ = std::thread([this] { io_.run(); });
   }
@@ -41,7 +42,9 @@ public:
 private:
   struct link : std::enable_shared_from_this<link> {
     link(boost::asio::io_context& io, tcp::socket accepted)
-      : near(std::move(accepted)), far(io), forth{near, far, timer_of(io)},
+      : near(std::move(accepted)),
+        far(io),
+        forth{near, far, timer_of(io)},
         back{far, near, timer_of(io)} {}
 
     struct direction {

@@ -51,7 +51,9 @@ TEST_CASE("a peer killed during transfers is noticed in time, named, and reporte
   std::string mode = "echo";
   std::int64_t elements = 1000;
   SUBCASE("small frames") {}
-  SUBCASE("large frames") { elements = 4'000'000; }
+  SUBCASE("large frames") {
+    elements = 4'000'000;
+  }
   SUBCASE("a peer that takes nothing") {
     mode = "mute";
     elements = 4'000'000;
@@ -94,10 +96,11 @@ TEST_CASE("a peer killed while connections are made ends the start with its name
     const auto begun = steady_clock::now();
     const auto text = end->get_future().get();
     CHECK(steady_clock::now() - begun < 3s);
-    CHECK(text
-          == fmt::format("2 of 2 connections were not made within 1 s; rank 1 at {}: the activations "
-                         "for chunk 1, from rank 0 to rank 1: Connection refused",
-                         on.run.peers[1]));
+    CHECK(
+      text
+      == fmt::format("2 of 2 connections were not made within 1 s; rank 1 at {}: the activations "
+                     "for chunk 1, from rank 0 to rank 1: Connection refused",
+                     on.run.peers[1]));
   }
   SUBCASE("when some of its connections are made") {
     pair on("half");
@@ -108,8 +111,9 @@ TEST_CASE("a peer killed while connections are made ends the start with its name
     on.peer.kill();
     const auto text = end->get_future().get();
     CHECK(steady_clock::now() - killed < 2s);
-    CHECK(text.find("rank 1 at " + on.run.peers[1] + ": the activations for chunk 1, from rank 0 to "
-                                                     "rank 1: ")
+    CHECK(text.find("rank 1 at " + on.run.peers[1]
+                    + ": the activations for chunk 1, from rank 0 to "
+                      "rank 1: ")
           == 0);
   }
   SUBCASE("at random moments, 20 times") {

@@ -73,8 +73,9 @@ TEST_CASE("processes that start in any order, each when it likes, are all connec
       networks[rank]->at(static_cast<std::int32_t>(rank)).listen(heard[rank].events());
     for (const auto& [which, slots, layout] : edges) {
       const transfer what{1, which.payload, which.from, which.to, which.chunk, 3};
-      networks[static_cast<std::size_t>(which.from)]->at(which.from).send(what,
-                                                                          {counting(pool, 5)});
+      networks[static_cast<std::size_t>(which.from)]
+        ->at(which.from)
+        .send(what, {counting(pool, 5)});
       REQUIRE(heard[static_cast<std::size_t>(which.to)].waits_for(what));
     }
     networks.clear();
@@ -99,12 +100,12 @@ TEST_CASE("a peer that never comes is named when the deadline is over") {
   }
   SUBCASE("that should connect to this process") {
     run.edges = {gradients(1, 0)};
-    CHECK_THROWS_WITH_AS(alone.connect(run),
-                         ("1 of 1 connections were not made within 0.05 s; rank 1 at "
-                          + run.peers[1]
-                          + ": the gradients for chunk 0, from rank 1 to rank 0: it did not connect")
-                           .c_str(),
-                         std::runtime_error);
+    CHECK_THROWS_WITH_AS(
+      alone.connect(run),
+      ("1 of 1 connections were not made within 0.05 s; rank 1 at " + run.peers[1]
+       + ": the gradients for chunk 0, from rank 1 to rank 0: it did not connect")
+        .c_str(),
+      std::runtime_error);
   }
 }
 
@@ -134,7 +135,8 @@ TEST_CASE("a peer that is still at another run is asked again until it is at thi
   SUBCASE("or the deadline is over") {
     run.deadline = 50ms;
     CHECK_THROWS_WITH_AS(own.connect(run),
-                         ("1 of 1 connections were not made within 0.05 s; rank 1 at " + there.listen
+                         ("1 of 1 connections were not made within 0.05 s; rank 1 at "
+                          + there.listen
                           + ": the activations for chunk 1, from rank 0 to rank 1: refused: the "
                             "token of another run")
                            .c_str(),
@@ -142,7 +144,8 @@ TEST_CASE("a peer that is still at another run is asked again until it is at thi
   }
 }
 
-TEST_CASE("a sender of 64 elements and a receiver of 128: both fail, with both, before a transfer") {
+TEST_CASE(
+  "a sender of 64 elements and a receiver of 128: both fail, with both, before a transfer") {
   cluster on({{0}, {1}}, {activations(0, 1)});
   auto sender = on.run_of(0);
   auto receiver = on.run_of(1);
@@ -163,7 +166,9 @@ TEST_CASE("a run that cannot be is refused at once") {
   tcp_network own;
   tcp_run run{make_run_token(), {0}, {}, {activations(0, 1)}, 1s};
   std::string expected = "the activations for chunk 1, from rank 0 to rank 1: ";
-  SUBCASE("no address") { expected += "no address is known for rank 1"; }
+  SUBCASE("no address") {
+    expected += "no address is known for rank 1";
+  }
   SUBCASE("no slot") {
     run.edges[0].slots = 0;
     expected += "at least one receive slot is needed";
@@ -175,7 +180,8 @@ TEST_CASE("a run that cannot be is refused at once") {
   }
   SUBCASE("no port") {
     run.peers = {{1, "nowhere"}};
-    expected = "address 'nowhere': no host or no port; expected host:port, [ip6]:port or unix:/path";
+    expected =
+      "address 'nowhere': no host or no port; expected host:port, [ip6]:port or unix:/path";
   }
   CHECK_THROWS_WITH_AS(own.start(run, [](const std::string&) {}), expected.c_str(),
                        std::invalid_argument);
@@ -186,10 +192,10 @@ TEST_CASE("an address that is taken or none is an error that says so; a left-ove
   const tcp_network first;
   tcp_options options;
   options.listen = first.address();
-  CHECK_THROWS_WITH_AS(tcp_network{options},
-                       ("cannot listen at " + first.address() + ": bind: Address already in use")
-                         .c_str(),
-                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(
+    tcp_network{options},
+    ("cannot listen at " + first.address() + ": bind: Address already in use").c_str(),
+    std::runtime_error);
   options.listen = unix_address(folder, 0);
   {
     const tcp_network holds_it(options);

@@ -33,9 +33,8 @@ struct attacked {
 
   std::size_t logged(std::string_view part) {
     const auto lines = on.log();
-    return static_cast<std::size_t>(std::ranges::count_if(lines, [&](const auto& line) {
-      return line.find(part) != std::string::npos;
-    }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+      lines, [&](const auto& line) { return line.find(part) != std::string::npos; }));
   }
 
   cluster on;
@@ -110,17 +109,21 @@ TEST_CASE("10,000 random and broken greetings at the port: refused, in bounded m
   for (int round = 0; round < 10'000; ++round) {
     auto bytes = good;
     switch (round % 4) {
-      case 0:
-        bytes.resize(1 + random() % 600);
-        for (auto& each : bytes)
-          each = static_cast<std::byte>(random());
-        break;
-      case 1: bytes.resize(random() % bytes.size()); break;
-      case 2: bytes[random() % bytes.size()] ^= static_cast<std::byte>(1U << random() % 8); break;
-      case 3:
-        bytes.resize(12);
-        bytes.resize(12 + random() % 600, std::byte{0x55});
-        break;
+    case 0:
+      bytes.resize(1 + random() % 600);
+      for (auto& each : bytes)
+        each = static_cast<std::byte>(random());
+      break;
+    case 1:
+      bytes.resize(random() % bytes.size());
+      break;
+    case 2:
+      bytes[random() % bytes.size()] ^= static_cast<std::byte>(1U << random() % 8);
+      break;
+    case 3:
+      bytes.resize(12);
+      bytes.resize(12 + random() % 600, std::byte{0x55});
+      break;
     }
     raw_peer stranger(at.port);
     stranger.write(bytes);
@@ -154,27 +157,30 @@ TEST_CASE("a member that sends no frames is cut off, once, by its name") {
     auto bytes = good;
     std::string expected;
     switch (round % 6) {
-      case 0:
-        for (auto& each : bytes)
-          each = static_cast<std::byte>(random());
-        expected = "no frame begins here";
-        break;
-      case 1:
-        bytes[random() % bytes.size()] ^= std::byte{1};
-        break;
-      case 2:
-        bytes.resize(200);
-        expected = "the peer closed the connection in the middle of the activation for chunk 1";
-        break;
-      case 3:
-        bytes = encoded({frame_kind::data, {1, payload::gradient, 0, 1, 1, 0}, {}, 0});
-        expected = "came where the activations for chunk 1, from rank 0 to rank 1 are expected";
-        break;
-      case 4:
-        bytes.insert(bytes.end(), good.begin(), good.end());
-        expected = "was sent without a receive slot";
-        break;
-      case 5: bytes.clear(); expected = "the peer closed the connection"; break;
+    case 0:
+      for (auto& each : bytes)
+        each = static_cast<std::byte>(random());
+      expected = "no frame begins here";
+      break;
+    case 1:
+      bytes[random() % bytes.size()] ^= std::byte{1};
+      break;
+    case 2:
+      bytes.resize(200);
+      expected = "the peer closed the connection in the middle of the activation for chunk 1";
+      break;
+    case 3:
+      bytes = encoded({frame_kind::data, {1, payload::gradient, 0, 1, 1, 0}, {}, 0});
+      expected = "came where the activations for chunk 1, from rank 0 to rank 1 are expected";
+      break;
+    case 4:
+      bytes.insert(bytes.end(), good.begin(), good.end());
+      expected = "was sent without a receive slot";
+      break;
+    case 5:
+      bytes.clear();
+      expected = "the peer closed the connection";
+      break;
     }
     member.write(bytes);
     ::shutdown(member.handle(), SHUT_WR);
@@ -266,7 +272,9 @@ TEST_CASE("a certificate of another authority, or none, ends the start with the 
   server.tls = made.good();
   auto client = server;
   std::string said_by_client = "TLS: ";
-  SUBCASE("another authority") { client.tls = made.of_another_authority(); }
+  SUBCASE("another authority") {
+    client.tls = made.of_another_authority();
+  }
   SUBCASE("none: TLS by one end only") {
     client.tls.reset();
     said_by_client = "before its answer (does it want TLS?)";
@@ -300,9 +308,8 @@ TEST_CASE("without TLS a port for other hosts is refused unless the network is t
   options.tls = made.good();
   CHECK_NOTHROW(tcp_network{options});
   options.tls->key = made.file("nothing");
-  CHECK_THROWS_WITH_AS(tcp_network{options},
-                       ("cannot read the key " + made.file("nothing")
-                        + ": No such file or directory")
-                         .c_str(),
-                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(
+    tcp_network{options},
+    ("cannot read the key " + made.file("nothing") + ": No such file or directory").c_str(),
+    std::runtime_error);
 }

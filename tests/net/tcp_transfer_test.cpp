@@ -13,15 +13,20 @@ TEST_CASE("tensors of all types and shapes, empty and absent ones too, arrive by
   tcp_options options;
   std::vector<std::string> addresses{"127.0.0.1:0", "127.0.0.1:0"};
   SUBCASE("over TCP") {}
-  SUBCASE("over TCP with checksums") { options.checksum = true; }
-  SUBCASE("over TLS") { options.tls = made.good(); }
+  SUBCASE("over TCP with checksums") {
+    options.checksum = true;
+  }
+  SUBCASE("over TLS") {
+    options.tls = made.good();
+  }
   SUBCASE("over TLS with checksums and tiny socket buffers") {
     options.tls = made.good();
     options.checksum = true;
     options.socket_buffer_bytes = 4096;
   }
   SUBCASE("over Unix-domain sockets") {
-    addresses = {"unix:" + (folder.path() / "a").string(), "unix:" + (folder.path() / "b").string()};
+    addresses = {"unix:" + (folder.path() / "a").string(),
+                 "unix:" + (folder.path() / "b").string()};
   }
   auto each = std::vector(2, options);
   each[0].listen = addresses[0];
@@ -117,19 +122,23 @@ TEST_CASE("what arrives before its rank listens is told when it does") {
 TEST_CASE("a transfer on an edge that the run does not have is the caller's error") {
   cluster on({{0}, {1}}, {activations(0, 1)});
   on.connect();
-  CHECK_THROWS_WITH_AS(on.at(0).send({1, payload::gradient, 0, 1, 1, 0}, {}),
-                       "the gradient for chunk 1, micro-batch 0, from rank 0 to rank 1: the run has "
-                       "no such edge",
-                       std::logic_error);
-  CHECK_THROWS_AS(on.at(1).take(activation(0, 1), *std::make_unique<buffer_pool>(make_cpu_device())),
-                  std::logic_error);
+  CHECK_THROWS_WITH_AS(
+    on.at(0).send({1, payload::gradient, 0, 1, 1, 0}, {}),
+    "the gradient for chunk 1, micro-batch 0, from rank 0 to rank 1: the run has "
+    "no such edge",
+    std::logic_error);
+  CHECK_THROWS_AS(
+    on.at(1).take(activation(0, 1), *std::make_unique<buffer_pool>(make_cpu_device())),
+    std::logic_error);
   CHECK_THROWS_AS(on.process(0).at(1), std::out_of_range);
 }
 
 TEST_CASE("the slots bound what lies at the receiver, whatever the sender has queued") {
   std::uint32_t slots = 1;
   SUBCASE("one") {}
-  SUBCASE("three") { slots = 3; }
+  SUBCASE("three") {
+    slots = 3;
+  }
   cluster on({{0}, {1}}, {activations(0, 1, slots), gradients(0, 1)});
   on.connect();
   buffer_pool pool(make_cpu_device());
@@ -190,9 +199,9 @@ TEST_CASE("two threads send 1,000 frames each through tiny socket buffers, and n
       buffer_pool pool(make_cpu_device());
       std::mt19937 random(static_cast<unsigned>(rank));
       for (std::int32_t i = 0; i < count; ++i)
-        on.at(rank).send(activation(rank, rank + 2, i),
-                         {counting(pool, 1 + static_cast<std::int64_t>(random() % 3000),
-                                   static_cast<float>(i))});
+        on.at(rank).send(
+          activation(rank, rank + 2, i),
+          {counting(pool, 1 + static_cast<std::int64_t>(random() % 3000), static_cast<float>(i))});
     });
   };
   auto one = sending(0);
