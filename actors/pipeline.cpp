@@ -101,6 +101,8 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
   if (options.refuse_dead_plans)
     if (const auto verdict = plan::check(options.plan); !verdict.live)
       throw std::invalid_argument("the plan cannot run: " + verdict.text);
+  if (!options.plan.skips.empty())
+    throw std::invalid_argument("the plan has skip edges, which the stages do not run yet");
   auto layout = lay_out(layout_of(options));
   if (options.plan.asynchronous)
     check_asynchronous(options, layout);

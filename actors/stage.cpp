@@ -13,9 +13,21 @@ namespace sluice::actors {
 using net::payload;
 using plan::task_kind;
 
+namespace {
+
+/// Receive slots are granted and returned by the channel, where an output that lacks one waits: the
+/// task that makes it need not. That allows more than the checker's graph, so what is live there
+/// is here.
+plan::plan& without_slots(plan::plan& of) {
+  of.receive_slots = 0;
+  return of;
+}
+
+} // namespace
+
 stage_state::run::run(plan::plan of, std::int32_t rank)
   : plan(std::move(of)),
-    links(plan),
+    links(without_slots(plan)),
     book(plan, links, rank) {}
 
 stage_state::stage_state(caf::event_based_actor* self, std::shared_ptr<stage_config> config)
@@ -141,7 +153,7 @@ void stage_state::on_arrived(const net::transfer& what) {
 
 void stage_state::note(const net::transfer& what) {
   if (what.payload == payload::twin || what.payload == payload::state)
-    loose_.push_back(what);
+    loose_.push_back({what, endpoint_.take(what, work_.stream().pool())});
   else
     run_->book.arrived(what.payload == payload::gradient ? task_kind::backward : task_kind::forward,
                        what.chunk, what.micro_batch);
@@ -278,13 +290,13 @@ bool stage_state::exchanges_twins() const {
 
 /// Goes on once everything that travels outside the plan has arrived.
 void stage_state::finish_exchange() {
-  auto& pool = work_.stream().pool();
   if (phase_ == phase::installing) {
     if (loose_.size() < installing_.size())
       return;
-    for (const auto& what : loose_)
-      work_.parameters().install(installing_.at(static_cast<std::size_t>(what.chunk)),
-                                 endpoint_.take(what, pool));
+    for (const auto& each : loose_)
+      work_.parameters().install(installing_.at(static_cast<std::size_t>(each.what.chunk)),
+                                 each.tensors);
+    loose_.clear();
     phase_ = phase::idle;
     compat::tell(self_, trainer_, state_installed{epoch_, config_->rank});
     return;
@@ -295,8 +307,9 @@ void stage_state::finish_exchange() {
   stage_done answer{epoch_, config_->rank, work_.losses(), {}, tasks_, {}};
   if (exchanges) {
     std::vector<parameter_set::twin> received;
-    for (const auto& what : loose_)
-      received.push_back({what.chunk, what.micro_batch, endpoint_.take(what, pool).front()});
+    for (auto& each : loose_)
+      received.push_back({each.what.chunk, each.what.micro_batch, std::move(each.tensors.front())});
+    loose_.clear();
     work_.parameters().combine(work_.stream(), std::move(received));
     answer.squares = work_.parameters().squares(work_.stream());
   }

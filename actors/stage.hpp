@@ -113,7 +113,13 @@ private:
   kernels::tensor_list results_;      ///< of that task, until it is done
   std::vector<executed_task> tasks_;
   std::vector<net::transfer> early_; ///< arrivals of a step whose begin is still under way
-  std::vector<net::transfer> loose_; ///< arrivals outside the plan: twins and states
+  struct loose_transfer {
+    net::transfer what;
+    kernels::tensor_list tensors;
+  };
+  /// Arrivals outside the plan: twins and states. Taken as they come, since the next one may wait
+  /// for the slot.
+  std::vector<loose_transfer> loose_;
   std::vector<std::string> installing_;
 };
 

@@ -74,9 +74,10 @@ caf::behavior trainer_state::make_behavior() {
     },
     [this](const channel_failed& message) { fail(message.what); },
     [this](const arrived& message) {
-      if (running_ == nullptr || message.what.epoch != running_->epoch)
+      if (running_ == nullptr || message.what.epoch != running_->epoch
+          || !running_->failure.empty())
         return;
-      outputs_.push_back(message.what);
+      outputs_.push_back({message.what, endpoint_.take(message.what, pool_)});
       if (running_->waiting_count == 0)
         go_on();
     },
@@ -316,22 +317,26 @@ std::vector<double> trainer_state::loss_scales(const batch& data) const {
   return scales;
 }
 
-/// Sends inputs to the first chunks and targets to the last.
+/// Sends inputs to the first chunks and targets to the last, to each in the order of its lane: where
+/// the receive slots are bounded, one that is wanted later must not be in the way.
 void trainer_state::feed(const batch& data) {
   const auto& training = config_->training;
-  const auto micro_batches = static_cast<std::int32_t>(data.size());
-  const auto routes = purpose_ == purpose::train
-                      ? training.route_of
-                      : plan::forward_only(training, micro_batches).route_of;
-  for (std::size_t m = 0; m < data.size(); ++m) {
-    const auto& route = training.routes[static_cast<std::size_t>(routes[m])];
-    const auto send = [&](payload kind, std::int32_t chunk, const kernels::tensor_list& what) {
-      const auto to = training.chunks[static_cast<std::size_t>(chunk)].rank;
-      endpoint_.send({epoch_, kind, training.ranks, to, chunk, static_cast<std::int32_t>(m)}, what);
-    };
-    send(payload::input, route.front(), data[m].inputs);
+  const auto evaluation = purpose_ == purpose::train
+                          ? plan::plan{}
+                          : plan::forward_only(training, static_cast<std::int32_t>(data.size()));
+  const auto& runs = purpose_ == purpose::train ? training : evaluation;
+  const auto send_all = [&](payload kind, std::int32_t chunk,
+                            kernels::tensor_list batch_part::*which) {
+    const auto to = runs.chunks[static_cast<std::size_t>(chunk)].rank;
+    for (const auto& entry : runs.by_rank[static_cast<std::size_t>(to)].forwards)
+      if (entry.chunk == chunk)
+        endpoint_.send({epoch_, kind, runs.ranks, to, chunk, entry.micro_batch},
+                       data[static_cast<std::size_t>(entry.micro_batch)].*which);
+  };
+  for (const auto& route : runs.routes) {
+    send_all(payload::input, route.front(), &batch_part::inputs);
     if (purpose_ != purpose::predict)
-      send(payload::target, route.back(), data[m].targets);
+      send_all(payload::target, route.back(), &batch_part::targets);
   }
 }
 
@@ -393,8 +398,8 @@ void trainer_state::finish_prediction() {
     return;
   prediction answer;
   answer.outputs.resize(outputs_.size());
-  for (const auto& what : outputs_)
-    answer.outputs.at(static_cast<std::size_t>(what.micro_batch)) = endpoint_.take(what, pool_);
+  for (auto& each : outputs_)
+    answer.outputs.at(static_cast<std::size_t>(each.what.micro_batch)) = std::move(each.tensors);
   finish(caf::make_message(std::move(answer)));
 }
 
@@ -412,10 +417,10 @@ void trainer_state::finish_fetch() {
   for (const auto& names : states_)
     if (!names.optimizer_slots.empty())
       state->optimizer_slots = names.optimizer_slots;
-  for (const auto& what : outputs_) {
-    const auto& names = states_.at(static_cast<std::size_t>(what.from)).parameters;
+  for (auto& each : outputs_) {
+    const auto& names = states_.at(static_cast<std::size_t>(each.what.from)).parameters;
     state->parameters.push_back(
-      {names.at(static_cast<std::size_t>(what.chunk)), endpoint_.take(what, pool_)});
+      {names.at(static_cast<std::size_t>(each.what.chunk)), std::move(each.tensors)});
   }
   std::ranges::sort(state->parameters, {}, &named_state::name);
   finish(caf::make_message(std::shared_ptr<const model_state>(std::move(state))));

@@ -151,7 +151,11 @@ private:
   std::int64_t valid_targets_ = 0;
   step_report report_;
   std::vector<stage_done> done_;       ///< by rank
-  std::vector<net::transfer> outputs_; ///< arrived and not taken
+  struct output {
+    net::transfer what;
+    kernels::tensor_list tensors;
+  };
+  std::vector<output> outputs_; ///< taken as they come: the next one may wait for the slot
   std::size_t outputs_expected_ = 0;
   std::vector<state_names> states_;
 };

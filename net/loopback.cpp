@@ -99,13 +99,18 @@ public:
 private:
   /// Posts the head of the edge's queue if the receiver has a slot for it.
   void start_next(edge& on) {
-    if (on.queue.empty() || on.at_receiver == options_.slots)
+    if (on.queue.empty() || !has_slot(on))
       return;
     ++on.at_receiver;
     auto next = std::move(on.queue.front());
     on.queue.pop_front();
     const auto latency = options_.latency ? options_.latency(next.what) : microseconds{0};
     after(latency, [this, next = std::move(next)]() mutable { run(std::move(next)); });
+  }
+
+  bool has_slot(const edge& on) const {
+    const auto& next = on.queue.front().what;
+    return next.from == next.to || on.at_receiver < options_.slots;
   }
 
   void run(edge::waiting passing) {

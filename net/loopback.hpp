@@ -11,8 +11,9 @@ namespace sluice::net {
 /// How a loopback network treats its transfers. Each function is called once per transfer, on the
 /// sender's thread; leave it empty for "no delay".
 struct loopback_options {
-  /// How many transfers of one edge may lie at the receiver, arrived and not taken. The next one
-  /// stays with its sender until take() frees a slot. At least 1.
+  /// How many transfers of one edge between two ranks may lie at the receiver, arrived and not
+  /// taken. The next one stays with its sender until take() frees a slot. At least 1. What a rank
+  /// sends to itself needs none, as in the checker's graph and between processes.
   std::int32_t slots = 1;
   std::function<std::chrono::microseconds(const transfer&)> latency = {};
   /// How long the channel holds the sender's buffers after the receiver has its copy.

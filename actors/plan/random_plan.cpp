@@ -59,7 +59,7 @@ plan random_plan(std::mt19937_64& random, const random_limits& within) {
   made.receive_slots = roll.one_in(3) ? 1 + roll.below(3) : 0;
   if (within.skips && made.parts > 3 && roll.one_in(4))
     made.skips.push_back({0, made.parts - 1 - roll.below(2)});
-  const bool wild_lanes = !roll.one_in(3);
+  const bool wild_lanes = roll.one_in(2);
   const bool wild_credits = roll.one_in(2);
   for (auto& mine : made.by_rank) {
     if (wild_lanes) {

@@ -171,7 +171,7 @@ void break_plan(plan::plan& checked, seeded_bug bug, std::uint64_t seed) {
   auto& mine = checked.by_rank[draw(seed, 0) % checked.by_rank.size()];
   switch (bug) {
   case seeded_bug::credit_too_few:
-    --mine.credits;
+    mine.credits = std::max(mine.credits - 1, 1); // With none at all, it would be too easy.
     break;
   case seeded_bug::credit_too_many:
     ++mine.credits;
