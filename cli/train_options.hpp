@@ -8,6 +8,8 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/option_checks.hpp"
+
 namespace sluice::cli {
 
 /// What a run trains: everything that decides its results, so that a checkpoint keeps it.
@@ -21,8 +23,8 @@ struct recipe {
   std::int64_t micro_batch_size = 4;
   int micro_batches = 8;
   std::string optimizer = "adamw";
-  double lr = 3e-3;
-  std::uint64_t warm_up = 20;
+  double lr = 2e-3;
+  std::uint64_t warm_up = 50;
   double weight_decay = 0.1;
   double clip = 1.0;
   std::uint64_t seed = 1;
@@ -61,7 +63,7 @@ struct train_options {
   std::size_t sample_bytes = 300;
 };
 
-/// Adds the options to a subcommand, defaults shown.
+/// Adds the options to a subcommand.
 void add_recipe_options(CLI::App& to, recipe& what);
 void add_execution_options(CLI::App& to, execution& how);
 
@@ -71,8 +73,5 @@ nlohmann::json to_json(const recipe& what);
 /// Takes from a checkpoint's recipe what the command line does not give. Errors: usage_error when
 /// the command line gives another network than the checkpoint has (with both values).
 void adopt(recipe& what, const nlohmann::json& saved, const CLI::App& given);
-
-/// "24GiB", "512MB" or plain bytes. Errors: usage_error.
-std::size_t parse_bytes(const std::string& text, const std::string& option);
 
 } // namespace sluice::cli
