@@ -1,6 +1,7 @@
 #include "cli/checkpoint_dir.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <stdexcept>
 #include <span>
@@ -9,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -78,6 +81,36 @@ void checkpoint_dir::prepare() {
     throw std::runtime_error{
       fmt::format("cannot write in the checkpoint folder {}; give another one with --checkpoint",
                   folder_.string())};
+  claim_ = std::make_unique<claim>(folder_);
+  if (claim_->held())
+    remove_leftovers();
+}
+
+checkpoint_dir::claim::claim(const fs::path& folder)
+  : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  held_ = descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+  if (held_ || errno != EWOULDBLOCK)
+    return;
+  ::close(descriptor_);
+  throw std::runtime_error{
+    fmt::format("another run is writing to the checkpoint folder {}; wait for its end, or give "
+                "another one with --checkpoint",
+                folder.string())};
+}
+
+checkpoint_dir::claim::~claim() {
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
+
+void checkpoint_dir::remove_leftovers() const {
+  each_file(folder_, [](const fs::path& file) {
+    const auto target = atomic_file::target_of(file);
+    if (!target || !step_of(*target))
+      return;
+    spdlog::info("removing {}: left by a run that was stopped while saving", file.string());
+    remove_or_say(file);
+  });
 }
 
 fs::path checkpoint_dir::file_for(std::int64_t step) const {
@@ -122,15 +155,6 @@ void checkpoint_dir::prune() const {
   const auto surplus = found.size() - std::min(found.size(), keep_);
   for (const auto& old : std::span{found}.first(surplus))
     remove_or_say(old.file);
-  if (found.empty())
-    return;
-  // A temporary file of a later step may be somebody's who is still writing it.
-  each_file(folder_, [latest = found.back().step](const fs::path& file) {
-    const auto target = atomic_file::target_of(file);
-    const auto step = target ? step_of(*target) : std::nullopt;
-    if (step && *step <= latest)
-      remove_or_say(file);
-  });
 }
 
 } // namespace sluice::cli

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace sluice::cli {
 /// such a name is complete is atomic_file's.
 ///
 /// What atomic_file left there when a process was killed is not taken for a checkpoint.
+/// Two runs cannot write to one folder at once.
 /// Errors: std::runtime_error that names the folder and what to do.
 class checkpoint_dir {
 public:
@@ -27,8 +29,9 @@ public:
 
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
-  /// Makes the folder and sees that one can write there: before the first step, not at the first
-  /// save.
+  /// Makes the folder, sees that one can write there and takes it for this run until the end of
+  /// this object: before the first step, not at the first save. What killed runs left behind there
+  /// is removed.
   void prepare();
 
   /// Where the checkpoint after the step goes.
@@ -45,13 +48,33 @@ public:
   /// Errors: when there are some and all are damaged.
   std::optional<entry> newest(const verify& check) const;
 
-  /// Removes all but the newest `keep`, and what killed runs left of these steps. To be called
-  /// after a save has succeeded. A file that cannot be removed is logged.
+  /// Removes all but the newest `keep`. To be called after a save has succeeded. A file that cannot
+  /// be removed is logged.
   void prune() const;
 
 private:
+  /// An open folder that no other process may take; the system lets go of it when a process ends,
+  /// however it ends.
+  class claim {
+  public:
+    explicit claim(const std::filesystem::path& folder);
+    ~claim();
+    claim(const claim&) = delete;
+    claim& operator=(const claim&) = delete;
+
+    /// Whether it is ours. Some network filesystems cannot tell: then no one's either.
+    bool held() const noexcept { return held_; }
+
+  private:
+    int descriptor_ = -1;
+    bool held_ = false;
+  };
+
+  void remove_leftovers() const;
+
   std::filesystem::path folder_;
   std::size_t keep_;
+  std::unique_ptr<claim> claim_;
 };
 
 } // namespace sluice::cli

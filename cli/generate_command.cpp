@@ -9,6 +9,8 @@
 
 #include "cli/atomic_file.hpp"
 #include "cli/failure.hpp"
+#include "cli/option_checks.hpp"
+#include "cli/sampler.hpp"
 #include "cli/session.hpp"
 
 namespace sluice::cli {
@@ -31,10 +33,7 @@ int generate(const generate_options& options, const CLI::App& given) {
   adopt(what, from.recipe, given);
   batch_maker batches(what);
   auto sample = batches.prompt(options.prompt).front();
-  auto how = options.how;
-  if (how.cut.empty() && given.get_option("--stages")->count() == 0)
-    how.stages = 1;
-  auto line = start_pipeline(what, how, sample);
+  auto line = start_pipeline(what, options.how, plan_of(what, options.how), sample);
   line.install(from.state);
   sampler sampler(what, options.seed, options.temperature);
   const auto text = sampler.continue_text(line, options.prompt, options.tokens);
@@ -52,17 +51,27 @@ int generate(const generate_options& options, const CLI::App& given) {
 
 void add_generate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<generate_options>();
+  options->how.stages = 1;
   auto* command = app.add_subcommand("generate", "sample text from a checkpoint");
   command->footer("Example:\n  sluice generate --checkpoint run --prompt \"The \" --tokens 300");
   command->option_defaults()->always_capture_default();
   command->add_option("--checkpoint", options->checkpoint, "folder of checkpoints, or one of them")
+    ->type_name("DIR")
     ->required();
-  command->add_option("--prompt", options->prompt, "text to continue");
-  command->add_option("--tokens", options->tokens, "bytes to add");
-  command->add_option("--temperature", options->temperature, "0: always the likeliest byte")
-    ->check(CLI::NonNegativeNumber);
-  command->add_option("--sample-seed", options->seed, "of the sampling");
-  command->add_option("--json", options->json, "result as JSON; - for standard output [none]");
+  command->add_option("--prompt", options->prompt, "text to continue")->type_name("TEXT");
+  command->add_option("--tokens", options->tokens, "bytes to add")
+    ->type_name("N")
+    ->check(whole_number());
+  command
+    ->add_option("--temperature", options->temperature,
+                 "below 1: likelier bytes more often; 0: always the likeliest byte")
+    ->type_name("T")
+    ->check(number_from_zero());
+  command->add_option("--sample-seed", options->seed, "of the sampling")
+    ->type_name("N")
+    ->check(seed_number());
+  command->add_option("--json", options->json, "result as JSON; -: on standard output [none]")
+    ->type_name("FILE");
   add_execution_options(*command, options->how);
   command->callback([options, command, &exit_code] { exit_code = generate(*options, *command); });
 }

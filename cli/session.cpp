@@ -1,30 +1,16 @@
 #include "cli/session.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <random>
-
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/fit_memory.hpp"
 #include "cli/checkpoint_dir.hpp"
 #include "cli/devices.hpp"
 #include "cli/failure.hpp"
+#include "cli/model.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/proposal.hpp"
 
 namespace sluice::cli {
-
-namespace {
-
-volatile std::sig_atomic_t signal_received = 0;
-
-void remember_signal(int number) {
-  signal_received = number;
-}
-
-} // namespace
 
 plan::plan plan_of(const recipe& what, const execution& how) {
   plan::plan_request wanted{.stages = how.stages, .micro_batches = what.micro_batches};
@@ -32,19 +18,22 @@ plan::plan plan_of(const recipe& what, const execution& how) {
     wanted.chunks = how.chunks;
   if (how.credits != "own" && how.credits != "auto")
     wanted.credits = parse_credits(how.credits);
-  auto made = plan::make_plan(how.schedule, wanted);
-  apply_proposal_options(made, how);
-  return made;
+  try {
+    auto made = plan::make_plan(how.schedule, wanted);
+    apply_proposal_options(made, how);
+    return made;
+  } catch (const plan::plan_error& problem) {
+    throw usage_error(fmt::format("--schedule {}: {}", how.schedule, problem.what()));
+  }
 }
 
-actors::pipeline start_pipeline(const recipe& what, const execution& how,
+actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan,
                                 const actors::batch_part& sample) {
   check_devices(how.device, how.stages);
   if (how.credits == "auto" && how.memory.empty())
     throw usage_error("--credits auto fills the stages' memory: say how much it is with --memory, "
                       "as in --memory 512MiB");
   try {
-    auto plan = plan_of(what, how);
     std::vector<double> costs;
     if (how.cut.empty() && plan.parts > 1)
       costs = measure_layers(what, sample, how.threads);
@@ -71,7 +60,14 @@ actors::pipeline start_pipeline(const recipe& what, const execution& how,
   }
 }
 
-checkpoint find_checkpoint(const std::filesystem::path& place) {
+std::string memory_advice(std::string_view reason) {
+  if (reason.find("exceed the limit") == reason.npos)
+    return "";
+  return "; give more --memory, or need less of it: --recompute, more --stages, a smaller "
+         "--micro-batch-size";
+}
+
+checkpoint find_checkpoint(const std::filesystem::path& place) try {
   if (std::filesystem::is_regular_file(place))
     return load_checkpoint(place);
   checkpoint newest;
@@ -82,66 +78,10 @@ checkpoint find_checkpoint(const std::filesystem::path& place) {
                                   "to with --checkpoint",
                                   place.string()));
   return newest;
-}
-
-sampler::sampler(const recipe& what, std::uint64_t seed, double temperature)
-  : gpt_(what.model == "gpt"),
-    length_(static_cast<std::size_t>(what.length)),
-    temperature_(temperature),
-    batches_(what),
-    seed_(seed) {}
-
-std::string sampler::continue_text(actors::pipeline& line, std::string text, std::size_t tokens) {
-  if (text.empty())
-    text = "\n";
-  for (std::size_t i = 0; i < tokens; ++i) {
-    const auto outputs = line.predict(batches_.prompt(text));
-    const auto logits = outputs.at(0).at(0).span<float>();
-    const auto classes = static_cast<std::size_t>(outputs[0][0].shape()[-1]);
-    const auto row = gpt_ ? std::min(text.size(), length_) - 1 : 0;
-    text.push_back(static_cast<char>(pick(logits.subspan(row * classes, classes))));
-  }
-  return text;
-}
-
-std::int32_t sampler::pick(std::span<const float> logits) {
-  const auto likeliest = std::ranges::max_element(logits);
-  if (temperature_ <= 0)
-    return static_cast<std::int32_t>(likeliest - logits.begin());
-  std::vector<double> weights(logits.size());
-  std::ranges::transform(logits, weights.begin(), [&](float logit) {
-    return std::exp((static_cast<double>(logit) - *likeliest) / temperature_);
-  });
-  std::mt19937_64 random(seed_ * 0x9E3779B97F4A7C15u + drawn_++);
-  return std::discrete_distribution<std::int32_t>(weights.begin(), weights.end())(random);
-}
-
-std::string printable(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) {
-    const bool shown = byte == '\n' || byte == '\t' || static_cast<unsigned char>(byte) >= 0x20;
-    text += shown && byte != 0x7F ? std::string(1, byte)
-                                  : fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-  }
-  return text;
-}
-
-stop_signals::stop_signals() {
-  signal_received = 0;
-  struct sigaction once {};
-  once.sa_handler = remember_signal;
-  once.sa_flags = static_cast<int>(SA_RESETHAND); // The second one does what it always did.
-  sigaction(SIGINT, &once, &before_int_);
-  sigaction(SIGTERM, &once, &before_term_);
-}
-
-stop_signals::~stop_signals() {
-  sigaction(SIGINT, &before_int_, nullptr);
-  sigaction(SIGTERM, &before_term_, nullptr);
-}
-
-int stop_signals::received() noexcept {
-  return signal_received;
+} catch (const usage_error&) {
+  throw;
+} catch (const std::runtime_error& problem) {
+  throw usage_error(fmt::format("{}; give another checkpoint", problem.what()));
 }
 
 } // namespace sluice::cli

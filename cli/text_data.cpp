@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -13,19 +12,13 @@
 
 #include <fmt/format.h>
 
+#include "cli/fingerprint.hpp"
+
 namespace sluice::cli {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-/// The finaliser of SplitMix64: every input bit moves every output bit.
-std::uint64_t mix(std::uint64_t x) noexcept {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 /// A number below `bound`, from the counters alone. The high half of the product rather than a
 /// remainder: the bias is bound / 2^64.
@@ -71,11 +64,16 @@ std::string describe(std::span<const fs::path> files) {
                      files.size() == 2 ? "" : "s");
 }
 
-std::size_t size_to_train_on(std::size_t bytes, std::size_t length) {
+/// Sequences of each stretch that are held out, at least, where the text is long enough.
+constexpr std::size_t held_sequences = 4;
+
+std::size_t stretches_of(std::size_t bytes, std::size_t length) {
+  return std::max<std::size_t>(1, bytes / (10 * (held_sequences * length + 1)));
+}
+
+std::size_t size_to_hold_out(std::size_t stretch_bytes, std::size_t length) {
   const auto sequence = length + 1; // the last target lies one past the last input
-  if (bytes < 2 * sequence)
-    return bytes;
-  return bytes - std::max(bytes / 10, sequence);
+  return stretch_bytes < 2 * sequence ? 0 : std::max(stretch_bytes / 10, sequence);
 }
 
 /// The regular files of a folder with one of the endings (all where there is none), by name.
@@ -106,7 +104,9 @@ byte_text byte_text::load(std::span<const fs::path> files, std::size_t length) {
 byte_text::byte_text(std::string text, std::size_t length, std::string_view origin)
   : text_(std::move(text)),
     length_(length),
-    training_bytes_(size_to_train_on(text_.size(), length)) {
+    stretches_(stretches_of(text_.size(), length)),
+    stretch_bytes_(text_.size() / stretches_),
+    held_bytes_(size_to_hold_out(stretch_bytes_, length)) {
   if (length == 0)
     throw std::runtime_error{"a sequence needs at least one byte; give a larger --length"};
   if (text_.size() < length + 1)
@@ -117,33 +117,36 @@ byte_text::byte_text(std::string text, std::size_t length, std::string_view orig
 }
 
 std::uint64_t byte_text::fingerprint() const noexcept {
-  std::uint64_t hash = mix(text_.size());
-  for (std::size_t at = 0; at < text_.size(); at += sizeof hash) {
-    std::uint64_t piece = 0;
-    std::memcpy(&piece, text_.data() + at, std::min(sizeof piece, text_.size() - at));
-    hash = mix(hash ^ piece);
-  }
-  return hash;
+  return cli::fingerprint(text_);
 }
 
 void byte_text::sample(std::uint64_t seed, std::uint64_t step, std::size_t samples,
                        token_batch& batch) const {
   clear(batch, samples);
-  const auto starts = training_bytes_ - length_; // a start needs `length` inputs and one more
-  for (std::size_t i = 0; i < samples; ++i)
-    append(batch, draw(seed, step, i, starts));
+  const auto each = starts_per_stretch(); // a start needs `length` inputs and one more
+  const auto all = stretches_ * each + text_.size() % stretch_bytes_;
+  for (std::size_t i = 0; i < samples; ++i) {
+    const auto drawn = draw(seed, step, i, all);
+    const auto stretch = std::min(drawn / each, stretches_ - 1);
+    append(batch, drawn + stretch * (stretch_bytes_ - each));
+  }
+}
+
+std::size_t byte_text::held_out_begin(std::size_t stretch) const noexcept {
+  const auto end = stretch + 1 == stretches_ ? text_.size() : (stretch + 1) * stretch_bytes_;
+  return end - held_bytes_;
 }
 
 std::size_t byte_text::held_out_sequences() const noexcept {
-  return held_out_bytes() == 0 ? 0 : (held_out_bytes() - 1) / length_;
+  return held_bytes_ == 0 ? 0 : stretches_ * ((held_bytes_ - 1) / length_);
 }
 
 void byte_text::held_out(std::size_t first, std::size_t samples, token_batch& batch) const {
   const auto all = held_out_sequences();
   first = std::min(first, all);
   clear(batch, std::min(samples, all - first));
-  for (std::size_t i = 0; i < batch.samples; ++i)
-    append(batch, training_bytes_ + (first + i) * length_);
+  for (std::size_t i = first; i < first + batch.samples; ++i)
+    append(batch, held_out_begin(i % stretches_) + i / stretches_ * length_);
 }
 
 void byte_text::clear(token_batch& batch, std::size_t samples) const {

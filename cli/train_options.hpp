@@ -8,6 +8,8 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/option_checks.hpp"
+
 namespace sluice::cli {
 
 /// What a run trains: everything that decides its results, so that a checkpoint keeps it.
@@ -21,8 +23,8 @@ struct recipe {
   std::int64_t micro_batch_size = 4;
   int micro_batches = 8;
   std::string optimizer = "adamw";
-  double lr = 3e-3;
-  std::uint64_t warm_up = 20;
+  double lr = 2e-3;
+  std::uint64_t warm_up = 50;
   double weight_decay = 0.1;
   double clip = 1.0;
   std::uint64_t seed = 1;
@@ -63,7 +65,7 @@ struct train_options {
   std::size_t sample_bytes = 300;
 };
 
-/// Adds the options to a subcommand, defaults shown.
+/// Adds the options to a subcommand.
 void add_recipe_options(CLI::App& to, recipe& what);
 void add_execution_options(CLI::App& to, execution& how);
 
@@ -76,8 +78,5 @@ void adopt(recipe& what, const nlohmann::json& saved, const CLI::App& given);
 
 /// The number of `--credits N`. Errors: usage_error.
 std::int32_t parse_credits(const std::string& text);
-
-/// "24GiB", "512MB" or plain bytes. Errors: usage_error.
-std::size_t parse_bytes(const std::string& text, const std::string& option);
 
 } // namespace sluice::cli

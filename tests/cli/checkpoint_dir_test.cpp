@@ -89,21 +89,33 @@ TEST_CASE("a damaged checkpoint is passed over with a word, and refused when the
   CHECK(log.says("step-00000010.safetensors"));
 }
 
-TEST_CASE("what a killed run left behind is ignored with a word, and goes with the next save") {
+TEST_CASE("what a killed run left behind is ignored with a word, and goes with the next run") {
   const temporary_folder folder;
-  const checkpoint_dir checkpoints{folder.path()};
+  checkpoint_dir checkpoints{folder.path()};
   const atomic_file left{checkpoints.file_for(5)}; // alive here, as if its process were not
-  const atomic_file later{checkpoints.file_for(7)};
+  const atomic_file foreign{folder.path() / "notes.txt"};
   {
     const log_catcher log;
     CHECK_FALSE(checkpoints.newest(refuse_damaged).has_value());
     CHECK(log.says(left.temporary().filename().string()));
     CHECK(log.says("left by a run that was stopped while saving"));
   }
-  write_atomically(checkpoints.file_for(6), "");
-  checkpoints.prune();
+  checkpoints.prepare();
   CHECK_FALSE(fs::exists(left.temporary()));
-  CHECK(fs::exists(later.temporary()));
+  CHECK(fs::exists(foreign.temporary()));
+}
+
+TEST_CASE("two runs cannot have one folder at once") {
+  const temporary_folder folder;
+  {
+    checkpoint_dir mine{folder.path()};
+    mine.prepare();
+    checkpoint_dir theirs{folder.path()};
+    CHECK_THROWS_WITH_AS(theirs.prepare(), doctest::Contains("another run is writing"),
+                         std::runtime_error);
+  }
+  checkpoint_dir later{folder.path()};
+  CHECK_NOTHROW(later.prepare());
 }
 
 TEST_CASE("the newest few stay, older ones go") {

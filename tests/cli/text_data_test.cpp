@@ -100,6 +100,36 @@ TEST_CASE("the held-out tenth comes in order, side by side, and is never drawn f
   }
 }
 
+TEST_CASE("a long text holds out the end of each of its stretches, from all over the text") {
+  std::string bytes(1000, '\0'); // three stretches of 333: 300 to train on and 33 held out
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<char>(i / 4); // a value tells the place to 4 bytes
+  const byte_text text{bytes, 7};
+  CHECK(text.held_out_bytes() == 99);
+  CHECK(text.training_bytes() == 901);
+  REQUIRE(text.held_out_sequences() == 12);
+  token_batch batch;
+  text.held_out(0, 12, batch);
+  const auto first_of = [&](std::size_t sequence) { return batch.inputs[sequence * 7]; };
+  CHECK(first_of(0) == 300 / 4);
+  CHECK(first_of(1) == 633 / 4);
+  CHECK(first_of(2) == 967 / 4);
+  CHECK(first_of(3) == 307 / 4);
+  CHECK(batch.targets.back() == (967 + 4 * 7) / 4);
+  std::set<std::int32_t> drawn;
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    text.sample(1, step, 20, batch);
+    drawn.insert(batch.inputs.begin(), batch.inputs.end());
+    drawn.insert(batch.targets.begin(), batch.targets.end());
+  }
+  for (std::int32_t place = 0; place < 250; ++place) { // those that lie in one part as a whole
+    const bool held = (place >= 75 && place < 83) || (place >= 159 && place < 166) || place >= 242;
+    const bool borders = place == 83 || place == 158 || place == 166 || place == 241;
+    if (!borders)
+      CHECK(drawn.contains(place) != held);
+  }
+}
+
 TEST_CASE("a short text holds out one sequence, and none when it has no two") {
   CHECK(byte_text{counting_text(12), 5}.held_out_sequences() == 1);
   CHECK(byte_text{counting_text(12), 5}.training_bytes() == 6);
