@@ -21,14 +21,18 @@ plan::plan plan_of(const recipe& what, const execution& how) {
   }
 }
 
-actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan,
-                                const actors::batch_part& sample) {
+actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan) {
   if (how.device != "cpu")
     throw usage_error(fmt::format("--device {}: this build runs stages on 'cpu' only", how.device));
+  const auto layers = make_layers(what).size();
+  if (static_cast<std::size_t>(plan.parts) > layers)
+    throw usage_error(fmt::format("the network has {} layers, too few for {} parts: give fewer "
+                                  "--stages or --chunks, or more --layers",
+                                  layers, plan.parts));
   try {
     std::vector<double> costs;
     if (how.cut.empty() && plan.parts > 1)
-      costs = measure_layers(what, sample, how.threads);
+      costs = measure_layers(what, how.threads);
     const auto schedule = make_lr_schedule(what);
     return actors::pipeline(
       {.plan = std::move(plan),

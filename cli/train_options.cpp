@@ -87,7 +87,8 @@ void add_execution_options(CLI::App& to, execution& how) {
     ->delimiter(',');
   to.add_flag("--recompute", how.recompute,
               "keep a stage's inputs only, compute the rest again in backward");
-  add(to, "--threads", how.threads, "threads of a stage's matrix products", "N", whole_number(1));
+  add(to, "--threads", how.threads, "threads of a stage's matrix products", "N",
+      whole_number(1, 1024));
   add(to, "--device", how.device, "what the stages run on", "NAME", {});
   add(to, "--memory", how.memory, "limit of each stage, as in 512MiB [none]", "SIZE", size_text());
   add(to, "--deadline", how.deadline, "seconds without progress after which a step fails",
