@@ -322,6 +322,8 @@ void stage_state::finish_exchange() {
 // -- aborts ------------------------------------------------------------------------------------
 
 void stage_state::on_abort(const abort_step& message) {
+  if (!trainer_) // Another rank's set-up failed, and the abort, being urgent, overtook ours.
+    trainer_ = caf::actor_cast<caf::actor>(self_->current_sender());
   aborted_epoch_ = std::max(aborted_epoch_, message.epoch);
   if (busy_)
     abort_pending_ = true; // The device still works on it.

@@ -26,15 +26,14 @@ public:
     const auto file = app_.get_config_ptr()->as<std::string>();
     const std::string text(std::istreambuf_iterator<char>(input), {});
     try {
-      return checked(read_toml(text), file);
+      return checked(read_toml(text));
     } catch (const toml_error& problem) {
       throw usage_error(fmt::format("{}:{}: {}", file, problem.line, problem.what()));
     }
   }
 
 private:
-  std::vector<CLI::ConfigItem> checked(const std::vector<toml_entry>& entries,
-                                       const std::string& file) const {
+  std::vector<CLI::ConfigItem> checked(const std::vector<toml_entry>& entries) const {
     const auto running = app_.get_subcommands();
     std::vector<CLI::ConfigItem> items;
     std::set<std::pair<const CLI::App*, std::string>> seen;
@@ -55,9 +54,10 @@ private:
     try {
       return app_.get_subcommand(entry.section);
     } catch (const CLI::OptionNotFound&) {
-      throw toml_error(entry.line, fmt::format("there is no section [{}]: sections are called as "
-                                               "the subcommands",
-                                               entry.section));
+      throw toml_error(entry.section_line,
+                       fmt::format("there is no section [{}]: sections are called as "
+                                   "the subcommands",
+                                   entry.section));
     }
   }
 
@@ -69,7 +69,7 @@ private:
                                    "`sluice {} --help` lists",
                                    entry.key, suggestion(entry.key, option_names(section)),
                                    section.get_name()));
-    const bool is_flag = option->get_type_size() == 0;
+    const bool is_flag = option->get_expected_min() == 0;
     if (is_flag && (entry.is_array || (entry.values[0] != "true" && entry.values[0] != "false")))
       throw toml_error(entry.line, fmt::format("{}: write true or false", entry.key));
     if (entry.is_array && option->get_expected_max() <= 1)

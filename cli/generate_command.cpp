@@ -31,9 +31,7 @@ int generate(const generate_options& options, const CLI::App& given) {
   const auto from = find_checkpoint(options.checkpoint);
   recipe what;
   adopt(what, from.recipe, given);
-  batch_maker batches(what);
-  auto sample = batches.prompt(options.prompt).front();
-  auto line = start_pipeline(what, options.how, plan_of(what, options.how), sample);
+  auto line = start_pipeline(what, options.how, plan_of(what, options.how));
   line.install(from.state);
   sampler sampler(what, options.seed, options.temperature);
   const auto text = sampler.continue_text(line, options.prompt, options.tokens);

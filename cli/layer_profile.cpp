@@ -25,17 +25,6 @@ double read_key(const nlohmann::json& layer, const char* key, std::size_t number
   return found->get<double>();
 }
 
-/// Made-up bytes: what a layer costs does not depend on them.
-actors::batch_part made_up_sample(const recipe& what) {
-  token_batch text{.samples = static_cast<std::size_t>(what.micro_batch_size),
-                   .length = static_cast<std::size_t>(what.length)};
-  for (std::size_t i = 0; i < text.samples * text.length; ++i) {
-    text.inputs.push_back(static_cast<std::int32_t>('a' + i % 23));
-    text.targets.push_back(static_cast<std::int32_t>('a' + (i + 1) % 23));
-  }
-  return batch_maker(what).make(text, what.micro_batch_size).front();
-}
-
 recipe read_recipe(const nlohmann::json& saved, const std::filesystem::path& path) {
   recipe what;
   CLI::App nothing_given;
@@ -56,7 +45,7 @@ double in_seconds(std::chrono::nanoseconds time) {
 
 layer_profile measure_profile(const recipe& what, int threads) {
   layer_profile result{.measured = what, .layers = {}};
-  for (const auto& cost : profile_model(what, made_up_sample(what), threads))
+  for (const auto& cost : profile_model(what, threads))
     result.layers.push_back({.name = cost.name,
                              .forward = in_seconds(cost.forward),
                              .backward = in_seconds(cost.backward_input),

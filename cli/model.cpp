@@ -29,7 +29,8 @@ std::vector<kernels::nn::module_ptr> make_layers(const recipe& what) {
                                   .width = what.width,
                                   .heads = what.heads,
                                   .length = what.length,
-                                  .dropout = what.dropout});
+                                  .dropout = what.dropout,
+                                  .tied = what.tied});
   } catch (const std::invalid_argument& problem) {
     throw usage_error(problem.what());
   }
@@ -49,8 +50,7 @@ kernels::nn::lr_schedule make_lr_schedule(const recipe& what) {
           .after_warm_up = kernels::nn::lr_schedule::shape::cosine};
 }
 
-batch_maker::batch_maker(const recipe& what)
-  : gpt_(what.model == "gpt"), length_(what.length) {}
+batch_maker::batch_maker(const recipe& what) : gpt_(what.model == "gpt"), length_(what.length) {}
 
 actors::batch batch_maker::make(const token_batch& from, std::int64_t micro_batch_size) {
   actors::batch result;
@@ -91,15 +91,15 @@ actors::batch_part batch_maker::part(const token_batch& from, std::size_t first,
   return result;
 }
 
+actors::batch_part batch_maker::blank(std::int64_t micro_batch_size) {
+  return make(zeros(static_cast<std::size_t>(micro_batch_size)), micro_batch_size).front();
+}
+
 actors::batch batch_maker::prompt(std::string_view text) {
-  const auto length = static_cast<std::size_t>(length_);
-  token_batch one{.samples = 1,
-                  .length = length,
-                  .inputs = std::vector<std::int32_t>(length),
-                  .targets = std::vector<std::int32_t>(length)};
+  auto one = zeros(1);
   // A causal GPT is padded behind the text, an MLP, which looks at the last byte, before it.
-  const auto used = std::min(text.size(), length);
-  const auto offset = gpt_ ? 0 : length - used;
+  const auto used = std::min(text.size(), one.length);
+  const auto offset = gpt_ ? 0 : one.length - used;
   for (std::size_t i = 0; i < used; ++i)
     one.inputs[offset + i] = static_cast<unsigned char>(text[text.size() - used + i]);
   auto result = make(one, 1);
@@ -107,8 +107,16 @@ actors::batch batch_maker::prompt(std::string_view text) {
   return result;
 }
 
-std::vector<kernels::nn::layer_cost> profile_model(const recipe& what,
-                                                   const actors::batch_part& sample, int threads) {
+token_batch batch_maker::zeros(std::size_t samples) const {
+  const auto length = static_cast<std::size_t>(length_);
+  return {.samples = samples,
+          .length = length,
+          .inputs = std::vector<std::int32_t>(samples * length),
+          .targets = std::vector<std::int32_t>(samples * length)};
+}
+
+std::vector<kernels::nn::layer_cost> profile_model(const recipe& what, int threads) {
+  const auto sample = batch_maker(what).blank(what.micro_batch_size);
   kernels::stream stream(kernels::make_cpu_device(), threads);
   const auto layers = make_layers(what);
   for (const auto& layer : layers)
@@ -120,12 +128,11 @@ std::vector<kernels::nn::layer_cost> profile_model(const recipe& what,
   return kernels::nn::profile_layers(stream, layers, inputs);
 }
 
-std::vector<double> measure_layers(const recipe& what, const actors::batch_part& sample,
-                                   int threads) {
+std::vector<double> measure_layers(const recipe& what, int threads) {
   std::vector<double> costs;
-  for (const auto& cost : profile_model(what, sample, threads)) {
-    const std::chrono::duration<double> all
-      = cost.forward + cost.backward_input + cost.backward_weight;
+  for (const auto& cost : profile_model(what, threads)) {
+    const std::chrono::duration<double> all =
+      cost.forward + cost.backward_input + cost.backward_weight;
     costs.push_back(all.count());
   }
   return costs;

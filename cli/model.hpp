@@ -32,11 +32,15 @@ public:
   /// Cuts a batch of whole sequences into micro-batches of at most `micro_batch_size`.
   actors::batch make(const token_batch& from, std::int64_t micro_batch_size);
 
+  /// A micro-batch of zeros, as large as the real ones, for measurements.
+  actors::batch_part blank(std::int64_t micro_batch_size);
+
   /// A batch of one sequence without targets. The text is cut or padded at its end to `length`.
   actors::batch prompt(std::string_view text);
 
 private:
   actors::batch_part part(const token_batch& from, std::size_t first, std::size_t count);
+  token_batch zeros(std::size_t samples) const;
 
   bool gpt_;
   std::int64_t length_;
@@ -44,11 +48,9 @@ private:
 };
 
 /// What each layer costs on the CPU for one micro-batch.
-std::vector<kernels::nn::layer_cost> profile_model(const recipe& what,
-                                                   const actors::batch_part& sample, int threads);
+std::vector<kernels::nn::layer_cost> profile_model(const recipe& what, int threads);
 
-/// Seconds of each layer's forward and whole backward, for the cut into stages.
-std::vector<double> measure_layers(const recipe& what, const actors::batch_part& sample,
-                                   int threads);
+/// Seconds of each layer's forward and whole backward of one micro-batch, for the cut into stages.
+std::vector<double> measure_layers(const recipe& what, int threads);
 
 } // namespace sluice::cli

@@ -86,7 +86,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 class value_formatter final : public CLI::Formatter {
 public:
   std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0)
+    if (option->get_expected_max() == 0)
       return ""; // a flag
     return fmt::format(" {}{}", option->get_type_name(),
                        option->get_expected_max() > 1 ? "..." : "");
@@ -96,7 +96,7 @@ public:
     const auto standard = option->get_default_str();
     if (option->get_required())
       return option->get_description() + " (required)";
-    if (option->get_type_size() == 0 || standard.empty() || standard == "[]")
+    if (option->get_expected_max() == 0 || standard.empty() || standard == "[]")
       return option->get_description();
     return fmt::format("{} [{}]", option->get_description(), standard);
   }

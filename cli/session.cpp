@@ -27,17 +27,26 @@ plan::plan plan_of(const recipe& what, const execution& how) {
   }
 }
 
-actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan,
-                                const actors::batch_part& sample) {
+actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan) {
   check_devices(how.device, how.stages);
   if (how.credits == "auto" && how.memory.empty())
     throw usage_error("--credits auto fills the stages' memory: say how much it is with --memory, "
                       "as in --memory 512MiB");
+  const auto layers = make_layers(what).size();
+  if (static_cast<std::size_t>(plan.parts) > layers)
+    throw usage_error(fmt::format("the network has {} layers, too few for {} parts: give fewer "
+                                  "--stages or --chunks, or more --layers",
+                                  layers, plan.parts));
   try {
     std::vector<double> costs;
     if (how.cut.empty() && plan.parts > 1)
-      costs = measure_layers(what, sample, how.threads);
+      costs = measure_layers(what, how.threads);
     const auto schedule = make_lr_schedule(what);
+    if (plan.asynchronous && (what.clip > 0 || what.tied))
+      throw usage_error(
+        fmt::format("--schedule {} updates within the step, without a global norm or "
+                    "weights shared by stages: give --clip 0 --tied false",
+                    how.schedule));
     actors::pipeline_options options{
       .plan = std::move(plan),
       .layers = [what] { return make_layers(what); },
@@ -53,7 +62,7 @@ actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::
       .memory_bytes = how.memory.empty() ? 0 : parse_bytes(how.memory, "memory"),
       .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(how.deadline * 1000))};
     if (how.credits == "auto")
-      actors::fit_credits_to_memory(options, sample);
+      actors::fit_credits_to_memory(options, batch_maker(what).blank(what.micro_batch_size));
     return actors::pipeline(std::move(options));
   } catch (const std::invalid_argument& problem) {
     throw usage_error(problem.what());

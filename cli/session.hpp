@@ -13,11 +13,10 @@ namespace sluice::cli {
 /// The plan that the options ask for. Errors: usage_error.
 plan::plan plan_of(const recipe& what, const execution& how);
 
-/// Starts the pipeline of a recipe: the cut into stages (by hand or by what the layers cost on
-/// `sample`), devices and limits.
+/// Starts the pipeline of a recipe: the cut into stages (by hand or by what the layers cost),
+/// devices and limits.
 /// Errors: usage_error for options that do not go together.
-actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan,
-                                const actors::batch_part& sample);
+actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan);
 
 /// What to do when a step did not fit into --memory, to be put after the reason; empty for any
 /// other reason.

@@ -20,12 +20,12 @@ public:
 
   std::vector<toml_entry> all() {
     std::vector<toml_entry> entries;
-    std::string section;
+    toml_entry below;
     for (skip_lines(); at_ < text_.size(); skip_lines()) {
       if (take('['))
-        section = section_name();
+        below = {.section = section_name(), .section_line = line_};
       else
-        entries.push_back(entry(section));
+        entries.push_back(entry(below));
       end_of_line();
     }
     return entries;
@@ -86,8 +86,9 @@ private:
     return found;
   }
 
-  toml_entry entry(const std::string& section) {
-    toml_entry made{section, name("a key"), {}, false, line_};
+  toml_entry entry(toml_entry made) {
+    made.line = line_;
+    made.key = name("a key");
     skip_blanks();
     if (!take('='))
       fail(fmt::format("'{}' has no value; write {} = VALUE", made.key, made.key));

@@ -14,6 +14,7 @@ struct toml_entry {
   std::vector<std::string> values; ///< one, or those of an array; numbers as they were written
   bool is_array = false;
   std::size_t line = 0; ///< from 1
+  std::size_t section_line = 0;
 };
 
 struct toml_error : std::runtime_error {

