@@ -289,8 +289,8 @@ void trainer_state::check(const batch& data, purpose why) const {
         fmt::format("micro-batch {} has no {}", i, data[i].inputs.empty() ? "inputs" : "targets"));
 }
 
-/// Sends inputs to the first chunks and targets to the last, to each in the order of its lane: where
-/// the receive slots are bounded, one that is wanted later must not be in the way.
+/// Sends inputs to the first chunks and targets to the last, to each in the order of its lane:
+/// where receive slots are bounded, one that is wanted later must not be in the way.
 void trainer_state::feed(const batch& data) {
   const auto& training = config_->training;
   const auto evaluation = purpose_ == purpose::train
