@@ -317,8 +317,8 @@ std::vector<double> trainer_state::loss_scales(const batch& data) const {
   return scales;
 }
 
-/// Sends inputs to the first chunks and targets to the last, to each in the order of its lane: where
-/// the receive slots are bounded, one that is wanted later must not be in the way.
+/// Sends inputs to the first chunks and targets to the last, to each in the order of its lane:
+/// where receive slots are bounded, one that is wanted later must not be in the way.
 void trainer_state::feed(const batch& data) {
   const auto& training = config_->training;
   const auto evaluation = purpose_ == purpose::train

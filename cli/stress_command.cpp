@@ -37,10 +37,8 @@ nlohmann::json to_json(const stress::campaign_report& report) {
                      {"trials_per_second", report.trials_per_second()},
                      {"failures", nlohmann::json::array()}};
   for (const auto& each : report.failures)
-    all["failures"].push_back({{"seed", each.seed},
-                               {"what", each.what},
-                               {"trial", each.trial},
-                               {"replay", each.replay}});
+    all["failures"].push_back(
+      {{"seed", each.seed}, {"what", each.what}, {"trial", each.trial}, {"replay", each.replay}});
   return all;
 }
 
@@ -82,8 +80,9 @@ void add_stress_command(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand(
     "stress", "random plans, timings and channels through the real actors, checked against a "
               "serial run");
-  command->footer("Examples:\n  sluice stress --trials 1000\n  sluice stress --seconds 60 --seed 7\n"
-                  "  sluice stress --replay 123456789");
+  command->footer(
+    "Examples:\n  sluice stress --trials 1000\n  sluice stress --seconds 60 --seed 7\n"
+    "  sluice stress --replay 123456789");
   command->option_defaults()->always_capture_default();
   auto& o = *options;
   auto* trials = command->add_option("--trials", o.wanted.trials,
@@ -92,9 +91,10 @@ void add_stress_command(CLI::App& app, int& exit_code) {
     command->add_option("--seconds", o.seconds, "begin no trial after this time; 0: no limit")
       ->check(CLI::NonNegativeNumber);
   auto* seed = command->add_option("--seed", o.wanted.seed, "of the whole run");
-  auto* replay = command->add_option("--replay", o.replay,
-                                     "run the one trial of this number (that a failure printed), "
-                                     "once or --trials times")
+  auto* replay = command
+                   ->add_option("--replay", o.replay,
+                                "run the one trial of this number (that a failure printed), "
+                                "once or --trials times")
                    ->excludes(seed);
   command->add_option("--json", o.json, "results as JSON; - for standard output [none]");
   command->add_option("--at-once", o.wanted.at_once, "trials that run at the same time")

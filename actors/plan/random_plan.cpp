@@ -28,8 +28,8 @@ plan random_schedule(dice& roll, const random_limits& within) {
     const auto& base = schedules[roll.below(static_cast<std::int32_t>(schedules.size()))];
     const plan_request wanted{.stages = 1 + roll.below(within.stages),
                               .micro_batches = 1 + roll.below(within.micro_batches),
-                              .chunks = base.chunks_free ? 1 + roll.below(within.chunks)
-                                                         : base.chunks};
+                              .chunks =
+                                base.chunks_free ? 1 + roll.below(within.chunks) : base.chunks};
     try {
       auto made = make_plan(base.name, wanted);
       if (within.asynchronous || !made.asynchronous)

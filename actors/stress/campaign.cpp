@@ -49,7 +49,8 @@ private:
   void run_some() {
     for (;;) {
       const auto index = next_++;
-      if (index >= wanted_.trials || enough_ || (wanted_.time && elapsed() >= wanted_.time->count()))
+      if (index >= wanted_.trials || enough_
+          || (wanted_.time && elapsed() >= wanted_.time->count()))
         return;
       const auto seed = wanted_.replay.value_or(trial_seed(wanted_.seed, index));
       const auto made = std::make_shared<const trial>(make_trial(seed));
@@ -74,9 +75,7 @@ private:
       wanted_.on_failure(report_.failures.back());
   }
 
-  double elapsed() const {
-    return std::chrono::duration<double>(clock::now() - started_).count();
-  }
+  double elapsed() const { return std::chrono::duration<double>(clock::now() - started_).count(); }
 
   const campaign& wanted_;
   const clock::time_point started_ = clock::now();

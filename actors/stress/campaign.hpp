@@ -27,15 +27,15 @@ struct campaign {
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> replay = {}; ///< this one's seed, for all trials
   seeded_bug bug = seeded_bug::none;
-  int at_once = 8;            ///< most of a trial's time is waiting
-  std::size_t failures = 10;  ///< enough of them: stops there
+  int at_once = 8;           ///< most of a trial's time is waiting
+  std::size_t failures = 10; ///< enough of them: stops there
   std::chrono::milliseconds deadline{5000};
   std::function<void(const failure&)> on_failure = {}; ///< called for one at a time
 };
 
 struct campaign_report {
-  std::uint64_t trials = 0;  ///< that ran
-  std::uint64_t refused = 0; ///< of them: plans that cannot finish, rightly refused
+  std::uint64_t trials = 0;           ///< that ran
+  std::uint64_t refused = 0;          ///< of them: plans that cannot finish, rightly refused
   std::vector<failure> failures = {}; ///< by index
   double seconds = 0;
 

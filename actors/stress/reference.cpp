@@ -62,8 +62,7 @@ std::shared_ptr<const reference> reference_book::of(const trial& which) {
   if (!sums_ascending(which.plan))
     return make_reference(which, false);
   const std::lock_guard lock(guard_);
-  auto& found =
-    made_[{which.model.of, which.model.layers, which.samples, which.plan.route_of}];
+  auto& found = made_[{which.model.of, which.model.layers, which.samples, which.plan.route_of}];
   if (found == nullptr)
     found = make_reference(which, true);
   return found;

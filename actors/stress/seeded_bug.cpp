@@ -56,7 +56,9 @@ bool same_shapes(const kernels::tensor_list& one, const kernels::tensor_list& ot
 class broken_endpoint final : public net::endpoint {
 public:
   broken_endpoint(net::endpoint& inner, seeded_bug bug, std::uint64_t seed)
-    : inner_(inner), bug_(bug), seed_(seed) {}
+    : inner_(inner),
+      bug_(bug),
+      seed_(seed) {}
 
   void listen(net::endpoint_events events) override {
     auto arrived = std::move(events.arrived);
@@ -125,8 +127,8 @@ private:
   net::endpoint& inner_;
   seeded_bug bug_;
   std::uint64_t seed_;
-  std::mutex guard_;                                       // of here_
-  std::vector<net::transfer> here_;                        // arrived, not taken
+  std::mutex guard_;                                      // of here_
+  std::vector<net::transfer> here_;                       // arrived, not taken
   std::map<std::uint64_t, kernels::tensor_list> swapped_; // by transfer; the owner's thread only
 };
 
@@ -134,7 +136,8 @@ class broken_network final : public net::network {
 public:
   broken_network(std::shared_ptr<net::network> inner, seeded_bug bug, std::int32_t stages,
                  std::uint64_t seed)
-    : inner_(std::move(inner)), stages_(stages) {
+    : inner_(std::move(inner)),
+      stages_(stages) {
     for (std::int32_t rank = 0; rank < stages; ++rank)
       ends_.push_back(std::make_unique<broken_endpoint>(inner_->at(rank), bug, seed));
   }

@@ -66,8 +66,8 @@ trial make_trial(std::uint64_t seed, plan::plan of) {
   if (one_in(3))
     made.model.of = small_model::kind::gpt;
   static constexpr std::int32_t sizes[] = {6, 12, 18};
-  const auto enough = std::ranges::find_if(
-    sizes, [&](std::int32_t layers) { return layers >= made.plan.parts; });
+  const auto enough =
+    std::ranges::find_if(sizes, [&](std::int32_t layers) { return layers >= made.plan.parts; });
   made.model.layers = enough != std::end(sizes) ? *enough : made.plan.parts + made.plan.parts % 2;
   made.cut = random_cut(random, made.model.layers, made.plan.parts);
   // Equal micro-batches, so that two may be taken for each other, or unequal ones.
@@ -89,10 +89,10 @@ std::chrono::nanoseconds trial::task_time(std::int32_t rank, const plan::task& w
                                           bool split) const {
   if (times.task == microseconds{0})
     return {};
-  const auto drawn = draw(start(family::task, seed), static_cast<std::uint64_t>(rank),
-                          static_cast<std::uint64_t>(which.kind),
-                          static_cast<std::uint64_t>(which.chunk),
-                          static_cast<std::uint64_t>(which.micro_batch), split);
+  const auto drawn =
+    draw(start(family::task, seed), static_cast<std::uint64_t>(rank),
+         static_cast<std::uint64_t>(which.kind), static_cast<std::uint64_t>(which.chunk),
+         static_cast<std::uint64_t>(which.micro_batch), split);
   const bool slow = times.some_slow && (drawn >> 60) < 2; // Of 16: the remainder uses the rest.
   return up_to(times.task, drawn) * (slow ? 8 : 1);
 }
@@ -111,18 +111,18 @@ std::string to_string(const trial& of) {
   for (const auto& mine : plan.by_rank)
     credits += fmt::format("{}{}", credits.empty() ? "" : ",", mine.credits);
   const auto channels = !of.loopback ? std::string("handed over in the process")
-                        : plan.receive_slots > 0
-                          ? fmt::format("loopback with {} receive slots", plan.receive_slots)
-                          : std::string("loopback");
-  return fmt::format("{} with {} ranks, {} chunks, {} micro-batches, credits {}; {} of {} layers{}; "
-                     "{}; {} stages; up to {} us more a task{}, {} us latency, {} us until "
-                     "completion",
-                     plan.schedule, plan.ranks, plan.chunks.size(), plan.micro_batches, credits,
-                     of.model.of == small_model::kind::mlp ? "MLP" : "GPT", of.model.layers,
-                     of.recompute ? ", recomputed" : "", channels,
-                     of.detached ? "detached" : "pooled", of.times.task.count(),
-                     of.times.some_slow ? ", some slow," : "", of.times.latency.count(),
-                     of.times.completion.count());
+                      : plan.receive_slots > 0
+                        ? fmt::format("loopback with {} receive slots", plan.receive_slots)
+                        : std::string("loopback");
+  return fmt::format(
+    "{} with {} ranks, {} chunks, {} micro-batches, credits {}; {} of {} layers{}; "
+    "{}; {} stages; up to {} us more a task{}, {} us latency, {} us until "
+    "completion",
+    plan.schedule, plan.ranks, plan.chunks.size(), plan.micro_batches, credits,
+    of.model.of == small_model::kind::mlp ? "MLP" : "GPT", of.model.layers,
+    of.recompute ? ", recomputed" : "", channels, of.detached ? "detached" : "pooled",
+    of.times.task.count(), of.times.some_slow ? ", some slow," : "", of.times.latency.count(),
+    of.times.completion.count());
 }
 
 std::vector<std::int32_t> sum_order(const plan::plan& of, std::int32_t route, std::int32_t part) {

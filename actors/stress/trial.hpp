@@ -30,8 +30,8 @@ struct trial {
   std::vector<std::size_t> cut = {};
   std::vector<std::int64_t> samples = {}; ///< by micro-batch
   bool recompute = false;
-  bool detached = true; ///< a thread for each stage
-  bool loopback = true; ///< with the plan's receive slots; or handed over within the process
+  bool detached = true;        ///< a thread for each stage
+  bool loopback = true;        ///< with the plan's receive slots; or handed over within the process
   bool then_evaluates = false; ///< and predicts, after its steps
   delays times = {};
 

@@ -103,9 +103,8 @@ std::string run_live(const trial_ptr& of, const trial_world& in) {
   actors::pipeline line(options_for(of, in));
   for (int step = 0; step < steps; ++step) {
     const auto report = line.train(batch_of(*of, step));
-    for (auto wrong :
-         {order_complaint(of->plan, report), memory_complaint(*of, report),
-          step_complaint(expected->steps[static_cast<std::size_t>(step)], report)})
+    for (auto wrong : {order_complaint(of->plan, report), memory_complaint(*of, report),
+                       step_complaint(expected->steps[static_cast<std::size_t>(step)], report)})
       if (!wrong.empty())
         return wrong;
   }

@@ -18,7 +18,8 @@ namespace sluice::stress {
 struct trial_world {
   caf::actor_system& system;
   reference_book& references;
-  std::chrono::milliseconds deadline{5000}; ///< a step that makes no progress for so long has failed
+  std::chrono::milliseconds deadline{
+    5000}; ///< a step that makes no progress for so long has failed
   seeded_bug bug = seeded_bug::none;
 };
 

@@ -221,6 +221,17 @@ TEST_CASE("a plan that cannot finish is refused with its cycle before any actor 
   CHECK(contains(failure, "rank 0"));
 }
 
+TEST_CASE("a plan with skip edges, which the stages do not run, is refused") {
+  auto plan = plan::make_plan("1f1b", {.stages = 4, .micro_batches = 2});
+  plan.skips = {{0, 3}};
+  const auto failure = error_of([&] {
+    actors::pipeline line(
+      {.plan = plan, .layers = [] { return kernels::nn::make_mlp({.features = 4, .layers = 3}); }});
+  });
+  CAPTURE(failure);
+  CHECK(contains(failure, "skip edges"));
+}
+
 TEST_CASE("fewer layers than stages is an error that says both numbers") {
   const auto failure = error_of([] {
     actors::pipeline line(

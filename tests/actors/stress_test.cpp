@@ -71,14 +71,14 @@ TEST_CASE("a thousand trials finish, exactly, within memory and in lane order, o
 TEST_CASE("each seeded bug is found within a thousand trials, and its replay finds it again") {
   for (const auto& each : stress::all_seeded_bugs()) {
     CAPTURE(each.name);
-    const auto report = stress::run(
-      {.trials = 1000, .seed = 1, .bug = each.bug, .failures = 1, .deadline = 2000ms});
+    const auto report =
+      stress::run({.trials = 1000, .seed = 1, .bug = each.bug, .failures = 1, .deadline = 2000ms});
     REQUIRE_FALSE(report.failures.empty());
     const auto& found = report.failures.front();
     MESSAGE(each.name, ", after ", found.index + 1, " trials: ", found.what);
     CHECK(found.replay.ends_with(std::string("--bug ") + std::string(each.name)));
     const auto again = stress::run(
-      {.trials = 20, .replay = found.seed, .bug = each.bug, .failures = 1, .deadline = 2000ms});
+      {.trials = 100, .replay = found.seed, .bug = each.bug, .failures = 1, .deadline = 2000ms});
     CHECK_FALSE(again.failures.empty());
   }
 }

@@ -1,5 +1,6 @@
 #include "actors/plan/check.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include <doctest/doctest.h>
