@@ -16,7 +16,8 @@ struct jitter_options {
   std::int32_t micro_batches = 64;
   std::uint64_t first_seed = 1001; ///< not those that warm-up levels and the like were tuned on
   int seeds = 40;
-  double patience = 0; ///< see plan::conditions
+  double patience = 0;                     ///< see plan::conditions
+  std::vector<std::string> schedules = {}; ///< names as the lines have them; empty: all
 };
 
 /// One schedule under one noise, as means over the seeds; time over a rank's mean work.
@@ -32,8 +33,10 @@ struct jitter_line {
 /// In simulation. Thread: uses all processors. Cost: a second for 40 simulations of P = 16, M = 64.
 std::vector<jitter_line> simulate_jitter(const jitter_options& how);
 
-/// With the real actors on emulated devices, with tasks of `task_seconds`: the same lines.
-std::vector<jitter_line> execute_jitter(const jitter_options& how, double task_seconds);
+/// With the real actors on emulated devices, with tasks of `task_seconds`: the same lines, without
+/// the asynchronous schedules. Each seed's steps are run `repeats` times, and the fastest counts.
+std::vector<jitter_line> execute_jitter(const jitter_options& how, double task_seconds,
+                                        int repeats);
 
 /// The bounds that the project sets itself, from such lines: value, and the bound as its peer.
 std::vector<measurement> jitter_bounds(std::span<const jitter_line> lines);

@@ -16,7 +16,7 @@ struct span_options {
 
 /// The span of every synchronous schedule as the real actors run it on emulated devices, beside the
 /// span that the simulator plans for stages as patient as they are: what messages, timers and
-/// dispatch cost. Of several steps the middle one counts.
+/// dispatch cost. Of several steps the fastest counts.
 std::vector<measurement> measure_spans(const span_options& how);
 
 } // namespace sluice::bench

@@ -1,5 +1,6 @@
 #include "cli/bench_command.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,10 +11,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/plan/simulate.hpp"
 #include "bench/jitter.hpp"
 #include "bench/measurement.hpp"
 #include "bench/span.hpp"
 #include "cli/atomic_file.hpp"
+#include "cli/failure.hpp"
 #include "cli/table.hpp"
 
 namespace sluice::cli {
@@ -59,40 +62,69 @@ void bench_span(const bench::span_options& how, const outputs& to) {
   to.write(cases);
 }
 
+void show_bounds(std::span<const bench::jitter_line> lines) {
+  table shown({"bound", "at most", "found"});
+  for (const auto& bound : bench::jitter_bounds(lines))
+    if (bound.ratio() > 1 || bound.peer_value < 1)
+      shown.add({bound.name + (bound.ratio() > 1 ? " (CROSSED)" : ""),
+                 fmt::format("{:.2f}", bound.peer_value), fmt::format("{:.3f}", bound.value)});
+  fmt::print("\n{}", shown.text());
+}
+
 void show_jitter(std::span<const bench::jitter_line> lines) {
   table shown({"noise, schedule", "static", "rule", "ratio"});
   for (const auto& line : lines)
     shown.add({line.noise + ", " + line.schedule, fmt::format("{:.3f}", line.fixed),
                fmt::format("{:.3f}", line.rule), fmt::format("{:.3f}", line.ratio())});
-  fmt::print("{}\n", shown.text());
-  table crossed({"bound", "at most", "found"});
-  for (const auto& bound : bench::jitter_bounds(lines))
-    if (bound.ratio() > 1 || bound.peer_value < 1)
-      crossed.add({bound.name + (bound.ratio() > 1 ? " (CROSSED)" : ""),
-                   fmt::format("{:.2f}", bound.peer_value), fmt::format("{:.3f}", bound.value)});
-  fmt::print("{}", crossed.text());
+  fmt::print("{}", shown.text());
+  show_bounds(lines);
+}
+
+/// What was executed beside what the simulator says of actors as patient as these.
+void show_executed(std::span<const bench::jitter_line> lines, bench::jitter_options how) {
+  how.patience = plan::default_patience;
+  const auto planned = bench::simulate_jitter(how);
+  table shown({"noise, schedule", "static", "rule", "ratio", "simulated ratio"});
+  for (const auto& line : lines) {
+    const auto same = std::ranges::find_if(planned, [&](const bench::jitter_line& each) {
+      return each.noise == line.noise && each.schedule == line.schedule;
+    });
+    shown.add({line.noise + ", " + line.schedule, fmt::format("{:.3f}", line.fixed),
+               fmt::format("{:.3f}", line.rule), fmt::format("{:.3f}", line.ratio()),
+               fmt::format("{:.3f}", same->ratio())});
+  }
+  fmt::print("{}", shown.text());
+  show_bounds(lines);
 }
 
 struct jitter_request {
   bench::jitter_options how;
   double task_ms = 0; ///< more than 0: on emulated devices
+  int repeats = 3;
 };
 
-void bench_jitter(const jitter_request& wanted, const outputs& to) {
+std::string title(const jitter_request& wanted) {
   const auto& how = wanted.how;
+  return fmt::format("P = {}, M = {}, means over seeds {} to {}, {}", how.stages, how.micro_batches,
+                     how.first_seed, how.first_seed + how.seeds - 1,
+                     wanted.task_ms > 0 ? "executed" : "simulated");
+}
+
+void bench_jitter(const jitter_request& wanted, const outputs& to) {
   const bool executed = wanted.task_ms > 0;
-  const auto lines =
-    executed ? bench::execute_jitter(how, wanted.task_ms * 1e-3) : bench::simulate_jitter(how);
-  if (!to.quiet())
+  const auto lines = executed
+                     ? bench::execute_jitter(wanted.how, wanted.task_ms * 1e-3, wanted.repeats)
+                     : bench::simulate_jitter(wanted.how);
+  if (lines.empty())
+    throw usage_error("--schedules: none of them is measured; write them as the table does");
+  if (!to.quiet() && executed)
+    show_executed(lines, wanted.how);
+  else if (!to.quiet())
     show_jitter(lines);
   if (!to.csv.empty())
     write_atomically(to.csv, bench::jitter_csv(lines));
   if (!to.svg.empty())
-    write_atomically(
-      to.svg, bench::jitter_svg(lines, fmt::format("P = {}, M = {}, means over seeds {} to {}, {}",
-                                                   how.stages, how.micro_batches, how.first_seed,
-                                                   how.first_seed + how.seeds - 1,
-                                                   executed ? "executed" : "simulated")));
+    write_atomically(to.svg, bench::jitter_svg(lines, title(wanted)));
   auto cases = nlohmann::json::array();
   for (const auto& line : lines)
     cases.push_back(to_json(bench::measurement{line.noise + ", " + line.schedule, line.rule,
@@ -111,7 +143,7 @@ void add_span(CLI::App& bench, std::shared_ptr<outputs> to) {
   command->add_option("--micro-batches", how->micro_batches, "M")->check(CLI::PositiveNumber);
   command->add_option("--task", how->task_seconds, "seconds of F, of B and of W")
     ->check(CLI::PositiveNumber);
-  command->add_option("--steps", how->steps, "of which the middle one counts")
+  command->add_option("--steps", how->steps, "of which the fastest counts")
     ->check(CLI::PositiveNumber);
   command->add_option("--json", to->json, "results as JSON; - for standard output [none]");
   command->callback([how, to] { bench_span(*how, *to); });
@@ -123,7 +155,8 @@ void add_jitter(CLI::App& bench, std::shared_ptr<outputs> to) {
   auto* command =
     bench.add_subcommand("jitter", "the rule against each plan's static order, under noise");
   command->footer("Examples:\n  sluice bench jitter --csv jitter.csv --svg jitter.svg\n"
-                  "  sluice bench jitter --stages 8 --micro-batches 16 --seeds 3 --execute 4");
+                  "  sluice bench jitter --stages 8 --micro-batches 16 --seeds 3 --execute 10 "
+                  "--schedules \"1f1b;zb-h1;zb-h1, credits 2P\"");
   command->option_defaults()->always_capture_default();
   command->add_option("--stages", how.stages, "P")->check(CLI::PositiveNumber);
   command->add_option("--micro-batches", how.micro_batches, "M")->check(CLI::PositiveNumber);
@@ -138,6 +171,10 @@ void add_jitter(CLI::App& bench, std::shared_ptr<outputs> to) {
     ->add_option("--execute", wanted->task_ms,
                  "run the real actors on emulated devices with tasks of so many ms; 0: simulate")
     ->check(CLI::NonNegativeNumber);
+  command->add_option("--repeats", wanted->repeats, "with --execute: of which the fastest counts")
+    ->check(CLI::PositiveNumber);
+  command->add_option("--schedules", how.schedules, "only these, by a semicolon each [all]")
+    ->delimiter(';');
   command->add_option("--csv", to->csv, "write the lines as a table");
   command->add_option("--svg", to->svg, "write the figure");
   command->add_option("--json", to->json, "results as JSON; - for standard output [none]");
