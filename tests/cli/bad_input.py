@@ -187,7 +187,8 @@ class APlace(support.CommandTest):
     def test_that_cannot_be_written_is_refused_before_the_first_step(self):
         self.write("file", "")
         for option, value in [("checkpoint", "file"), ("checkpoint", "/proc/nothing"),
-                              ("json", "nowhere/x.json"), ("json", self.folder), ("report", "nowhere/x.csv"),
+                              ("json", "nowhere/x.json"), ("json", self.folder),
+                              ("report", "nowhere/x.csv"),
                               ("trace", "nowhere/x.json")]:
             with self.subTest(option, value=value):
                 done = self.refused(self.train_words(**{option: value}), "--" + option, value)

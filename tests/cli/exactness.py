@@ -54,7 +54,8 @@ class TheSameWeights(support.CommandTest):
 class AResumedRun(support.CommandTest):
     def rows(self, name):
         with open(self.folder / name, newline="") as file:
-            return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+            return [{k: v for k, v in row.items() if k != "seconds"}
+                    for row in csv.DictReader(file)]
 
     def test_equals_the_undisturbed_one_with_other_stages_and_another_schedule(self):
         whole = self.results(steps=6, stages=1, dropout=0.2, checkpoint="run", checkpoint_every=3,

@@ -80,7 +80,8 @@ class AKilledRun(support.CommandTest):
             process.kill()
             process.communicate()
             self.assertEqual(process.returncode, -signal.SIGKILL)
-            leftovers += len([p for p in (self.folder / "run").iterdir() if ".sluice-tmp-" in p.name])
+            leftovers += len([p for p in (self.folder / "run").iterdir()
+                              if ".sluice-tmp-" in p.name])
             there = self.checkpoints()
             self.assertLessEqual(len(there), 4, "the last three, and one just saved")
             for file in there:

@@ -17,7 +17,8 @@ SKIPPED = 77  # what ctest takes for "skipped"
 binary = None  # the path of the command, from the command line
 
 # A text that the tests own, of 12 kB: the machine's licences may change.
-TEXT = "".join(f"{i}: the quick brown fox {i * i} jumps over {i % 7} lazy dogs.\n" for i in range(200))
+TEXT = "".join(f"{i}: the quick brown fox {i * i} jumps over {i % 7} lazy dogs.\n"
+               for i in range(200))
 
 # One step of this takes about a millisecond. Four layers to cut: embedding, attention, MLP, head.
 SMALL = dict(layers=1, width=16, heads=2, length=16, micro_batches=2, micro_batch_size=2,

@@ -156,7 +156,8 @@ class TheTrace(support.CommandTest):
                 tasks = [e for e in made["traceEvents"] if e["ph"] == "X"]
                 self.assertEqual(
                     sorted((t["tid"], t["cat"], t["args"]["micro_batch"]) for t in tasks),
-                    sorted((stage, kind, m) for stage in (0, 1) for kind in kinds for m in range(4)))
+                    sorted((stage, kind, m)
+                           for stage in (0, 1) for kind in kinds for m in range(4)))
                 self.assertEqual(min(t["ts"] for t in tasks), 0)
                 for stage in (0, 1):
                     mine = sorted((t["ts"], t["dur"]) for t in tasks if t["tid"] == stage)
