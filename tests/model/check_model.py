@@ -211,8 +211,10 @@ def models(full):
                    ["-O2", "-DNOREDUCE"], small, True)
         elif capacity == 1:
             yield title, [option], [optimize], [(2, 3)], False
-    slots = [size for size in large if size != (3, 3)] if full else [(2, 2)]
-    yield "one receive slot an edge", ["--receive-slots=1"], [optimize], slots, full
+    title, option = "one receive slot an edge", "--receive-slots=1"
+    yield title, [option], [optimize], small, full
+    if full:
+        yield title, [option], [optimize], [(2, 3), (3, 1), (3, 2)], False
     yield "forwards only", ["--forward-only"], [optimize], sizes, False
 
 
