@@ -25,7 +25,7 @@ struct rank_work::chunk_state {
   hosted_chunk hosted;
   std::vector<std::unique_ptr<in_flight>> slots; ///< as many as were ever in flight at once
   /// What each kind of task needed of the pool, noted at its first run.
-  std::array<std::optional<kernels::buffer_pool::task_demand>, 3> demand;
+  std::array<std::optional<kernels::buffer_pool::task_demand>, 4> demand;
   std::optional<weight_versions> versions;    ///< during an asynchronous step
   std::vector<std::int32_t> forward_versions; ///< of its forwards to come, the next one last
 
@@ -133,15 +133,18 @@ void drop(kernels::nn::activation& saved) {
 
 } // namespace
 
-template <class Function>
-void rank_work::noting_demand(chunk_state& of, task_kind kind, Function task) {
-  auto& demand = of.demand[static_cast<std::size_t>(kind)];
-  const bool first = !demand && step_.purpose == kernels::nn::purpose::train;
-  if (first)
+void rank_work::begin_task() {
+  if (!reserved_ && step_.purpose == kernels::nn::purpose::train)
     stream_.pool().begin_task();
-  task();
-  if (first)
-    demand = stream_.pool().end_task();
+}
+
+void rank_work::end_task(const plan::task& which) {
+  if (reserved_ || step_.purpose != kernels::nn::purpose::train)
+    return;
+  auto& demand = chunk(which.chunk).demand[static_cast<std::size_t>(which.kind)];
+  const auto noted = stream_.pool().end_task();
+  if (!demand)
+    demand = noted;
 }
 
 tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs) {
@@ -152,11 +155,8 @@ tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs
   slot.version = which.version;
   if (of.versions)
     of.forward_versions.pop_back();
-  tensor_list outputs;
-  noting_demand(of, task_kind::forward, [&] {
-    outputs =
-      of.hosted.module->forward(stream_, context(which.micro_batch), std::move(inputs), slot.saved);
-  });
+  auto outputs =
+    of.hosted.module->forward(stream_, context(which.micro_batch), std::move(inputs), slot.saved);
   charge_as_activation(slot.saved);
   const bool last = plan_->route(which.micro_batch).back() == which.chunk;
   if (last && step_.purpose != kernels::nn::purpose::predict) {
@@ -176,11 +176,9 @@ tensor_list rank_work::backward(const plan::lane_entry& which, tensor_list gradi
   const auto context = this->context(which.micro_batch);
   of.use(which);
   tensor_list results;
-  noting_demand(of, task_kind::backward, [&] {
-    results = of.hosted.module->backward_input(stream_, context, std::move(gradients), slot.saved);
-    if (!which.split)
-      of.hosted.module->backward_weight(stream_, context, slot.saved);
-  });
+  results = of.hosted.module->backward_input(stream_, context, std::move(gradients), slot.saved);
+  if (!which.split)
+    of.hosted.module->backward_weight(stream_, context, slot.saved);
   for (auto& each : results)
     each.set_use(buffer_use::transfer);
   if (which.split)
@@ -194,9 +192,7 @@ void rank_work::weight(const plan::lane_entry& which) {
   auto& of = chunk(which.chunk);
   auto& slot = of.of(which.micro_batch);
   of.use(which);
-  noting_demand(of, task_kind::weight, [&] {
-    of.hosted.module->backward_weight(stream_, context(which.micro_batch), slot.saved);
-  });
+  of.hosted.module->backward_weight(stream_, context(which.micro_batch), slot.saved);
   release(slot);
 }
 
@@ -229,6 +225,13 @@ void rank_work::release(in_flight& slot) noexcept {
   --held_;
 }
 
+std::vector<parameter_set::twin> rank_work::own_twins() {
+  stream_.pool().begin_task();
+  auto twins = parameters_.own_twins(stream_);
+  twin_demand_ = stream_.pool().end_task();
+  return twins;
+}
+
 /// What the credits allow the chunks to hold, any step may come to hold, whatever the timing: takes
 /// it from the device at the end of the first one. The activations that a rank may hold can be any
 /// mix of its chunks', so there is room for as many of the neediest, size by size.
@@ -239,6 +242,12 @@ void rank_work::end() {
   if (step_.purpose != kernels::nn::purpose::train || reserved_)
     return;
   reserved_ = true;
+  const auto credits = [&](std::int32_t rank) {
+    return plan_->by_rank[static_cast<std::size_t>(rank)].credits;
+  };
+  // A gradient that was sent is held by its receiver, as long as that holds the activation.
+  const plan::topology links(*plan_);
+  auto most = credits(rank_);
   kernels::buffer_pool::task_demand neediest;
   for (const auto& of : chunks_) {
     kernels::buffer_pool::task_demand one;
@@ -246,10 +255,12 @@ void rank_work::end() {
       if (demand)
         one.add(*demand, 1);
     neediest.widen(one);
+    for (const auto source : links.sources(of->hosted.chunk))
+      most = std::max(most, credits(plan_->chunks[static_cast<std::size_t>(source)].rank));
   }
-  const auto& mine = plan_->by_rank[static_cast<std::size_t>(rank_)];
-  kernels::buffer_pool::task_demand total;
-  total.add(neediest, std::min(static_cast<std::size_t>(mine.credits), mine.forwards.size()));
+  const auto& forwards = plan_->by_rank[static_cast<std::size_t>(rank_)].forwards;
+  auto total = twin_demand_;
+  total.add(neediest, std::min(static_cast<std::size_t>(most), forwards.size()));
   stream_.pool().reserve(total);
 }
 

@@ -28,6 +28,11 @@ public:
   /// Zeroes the gradients (of a training step) and the statistics, gets ready for the step.
   void begin(const begin_step& step, const plan::plan& of, std::uint64_t seed);
 
+  /// Around a task, from before its inputs are taken: the first of each kind and chunk shows what
+  /// such tasks need of the pool.
+  void begin_task();
+  void end_task(const plan::task& which);
+
   /// Inputs, then targets if any. Returns what the next chunk gets; nothing after a loss.
   kernels::tensor_list forward(const plan::lane_entry& which, kernels::tensor_list inputs);
 
@@ -39,6 +44,9 @@ public:
 
   /// Updates a chunk's weights within the step: asynchronous plans only.
   void update(const plan::lane_entry& which);
+
+  /// parameter_set::own_twins(), with what it needs of the pool noted.
+  std::vector<parameter_set::twin> own_twins();
 
   /// Ends a step. After the first training step, takes from the device what the plan's credits
   /// allow and that step happened not to need, so that no later one allocates.
@@ -59,8 +67,6 @@ private:
 
   chunk_state& chunk(std::int32_t id);
   kernels::nn::micro_batch context(std::int32_t micro_batch) const;
-  template <class Function>
-  void noting_demand(chunk_state& of, plan::task_kind kind, Function task);
   void release(in_flight& slot) noexcept;
   void forget_versions(chunk_state& of);
 
@@ -74,6 +80,7 @@ private:
   std::vector<micro_batch_loss> losses_;
   const plan::plan* plan_ = nullptr; ///< of the step under way
   bool reserved_ = false;
+  kernels::buffer_pool::task_demand twin_demand_;
   std::int32_t held_ = 0;
   std::int32_t peak_held_ = 0;
 };

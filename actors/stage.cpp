@@ -190,7 +190,9 @@ bool stage_state::waits_patiently() {
 void stage_state::start(const plan::task& task, std::int64_t since_ns) {
   const bool split = run_->book.head(task.kind)->split;
   busy_ = executed_task{task, now_ns(), 0};
+  work_.begin_task();
   results_ = compute(task);
+  work_.end_task(task);
   run_->book.start(task);
   const auto more = config_->extra_time ? config_->extra_time(task, split) : caf::timespan{0};
   if (more <= caf::timespan{0}) {
@@ -275,7 +277,7 @@ void stage_state::pass_on(const plan::task& task, kernels::tensor_list results) 
 void stage_state::exchange_twins() {
   phase_ = phase::exchanging;
   if (exchanges_twins())
-    for (const auto& twin : work_.parameters().own_twins(work_.stream()))
+    for (const auto& twin : work_.own_twins())
       for (const auto to :
            config_->shared[static_cast<std::size_t>(twin.parameter)].other_ranks(config_->rank))
         endpoint_.send({epoch_, payload::twin, config_->rank, to, twin.parameter, twin.ordinal},

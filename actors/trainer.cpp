@@ -99,6 +99,7 @@ void trainer_state::request(std::string name, std::function<void()> begin) {
 
 void trainer_state::next_request() {
   running_.reset();
+  data_.reset();
   if (queue_.empty())
     return;
   auto next = std::move(queue_.front());
@@ -256,6 +257,7 @@ void trainer_state::run_batch(purpose why, const std::shared_ptr<const batch>& d
   static constexpr std::array names{"step", "evaluation after step", "prediction after step"};
   request(fmt::format("{} {}", names.at(static_cast<std::size_t>(why)), step_), [this, why, data] {
     check(*data, why);
+    data_ = data;
     purpose_ = why;
     valid_targets_ = 0;
     begin_step begin{.epoch = epoch_,

@@ -149,8 +149,9 @@ private:
   // Of the operation under way.
   kernels::nn::purpose purpose_ = kernels::nn::purpose::train;
   std::int64_t valid_targets_ = 0;
+  std::shared_ptr<const batch> data_; ///< kept, so that stages always copy it, never take it over
   step_report report_;
-  std::vector<stage_done> done_;       ///< by rank
+  std::vector<stage_done> done_; ///< by rank
   struct output {
     net::transfer what;
     kernels::tensor_list tensors;

@@ -220,7 +220,11 @@ void buffer_pool::reserve(const task_demand& demand) {
     std::size_t have = 0;
     for (auto* at = core_->free[i]; at != nullptr && have < wanted; at = at->next_free)
       ++have;
-    for (; have < wanted; ++have) {
+    const auto fits = [&] {
+      return core_->limit_bytes == 0
+          || core_->usage.device_bytes + class_bytes(i) <= core_->limit_bytes;
+    };
+    for (; have < wanted && fits(); ++have) {
       auto* fresh = core_->take_from_device(i);
       fresh->next_free = core_->free[i];
       core_->free[i] = fresh;

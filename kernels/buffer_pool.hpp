@@ -61,7 +61,7 @@ public:
   task_demand end_task();
 
   /// Takes from the device now what a demand lacks among the free buffers, so that a later,
-  /// differently timed step finds it.
+  /// differently timed step finds it. Stops at the limit, if the pool has one.
   void reserve(const task_demand& demand);
 
   pool_usage usage() const;
