@@ -56,7 +56,8 @@ struct pipeline_options {
   std::size_t memory_bytes = 0;               ///< limit of each stage; 0: none
   std::chrono::milliseconds deadline{60'000}; ///< without progress, a step is given up
 
-  /// The ranks' channels. Default: hand-off within this process.
+  /// The ranks' channels. Default: hand-off within this process. The receive slots of bounded ones
+  /// belong into plan.receive_slots, for the check to count with them.
   std::shared_ptr<net::network> network = {};
 
   /// How much longer than its computation a rank's task takes; for emulation and tests.

@@ -1,7 +1,8 @@
 #include "cli/stress_command.hpp"
 
-#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -21,6 +22,7 @@ struct stress_options {
   stress::campaign wanted;
   double seconds = 0;
   std::uint64_t replay = 0;
+  std::string bug;
   std::string json;
 };
 
@@ -58,10 +60,10 @@ int run(const stress::campaign& wanted, const std::string& json) {
   return failed == 0 ? exit_code::success : exit_code::failure;
 }
 
-std::map<std::string, stress::seeded_bug> bugs_by_name() {
-  std::map<std::string, stress::seeded_bug> all;
+std::vector<std::string> bug_names() {
+  std::vector<std::string> all;
   for (const auto& each : stress::all_seeded_bugs())
-    all.emplace(each.name, each.bug);
+    all.emplace_back(each.name);
   return all;
 }
 
@@ -106,9 +108,7 @@ void add_stress_command(CLI::App& app, int& exit_code) {
     [options](std::int64_t given) { options->wanted.deadline = std::chrono::milliseconds(given); },
     "a step without progress for so many milliseconds has stalled [5000]");
   deadline->check(CLI::PositiveNumber);
-  command->add_option("--bug", o.wanted.bug, bug_list())
-    ->transform(CLI::CheckedTransformer(bugs_by_name()))
-    ->default_str("none");
+  command->add_option("--bug", o.bug, bug_list())->check(CLI::IsMember(bug_names()));
   command->callback([options, trials, seconds, replay, &exit_code] {
     auto& wanted = options->wanted;
     if (options->seconds > 0)
@@ -120,6 +120,9 @@ void add_stress_command(CLI::App& app, int& exit_code) {
       if (trials->count() == 0)
         wanted.trials = 1;
     }
+    for (const auto& each : stress::all_seeded_bugs())
+      if (each.name == options->bug)
+        wanted.bug = each.bug;
     wanted.on_failure = print;
     exit_code = run(wanted, options->json);
   });
