@@ -113,6 +113,8 @@ nlohmann::json to_json(const recipe& what) {
 void adopt(recipe& what, const nlohmann::json& saved, const CLI::App& given) {
   for_each_key(what, [&](const char* key, auto& value) {
     using type = std::remove_reference_t<decltype(value)>;
+    if (!saved.contains(key)) // A version wrote it that did not have this key yet.
+      return;
     const auto theirs = saved.at(key).get<type>();
     const auto* option = given.get_option_no_throw(fmt::format("--{}", key));
     const bool is_given = option != nullptr && option->count() > 0;
