@@ -11,6 +11,7 @@
 #include "cli/failure.hpp"
 #include "cli/session.hpp"
 #include "cli/table.hpp"
+#include "cli/trace_file.hpp"
 
 namespace sluice::cli {
 
@@ -30,6 +31,8 @@ void refuse_what_needs_weights(const train_options& options) {
     refuse("--resume");
   if (!options.data.empty())
     refuse("--data");
+  if (!options.report.empty())
+    refuse("--report");
   if (options.how.credits == "auto")
     refuse("--credits auto");
 }
@@ -118,6 +121,8 @@ int run_emulated(const train_options& options, const CLI::App& given) {
   auto result = to_json(ran, of, planned);
   result["steps"] = steps;
   result["device"] = options.how.device;
+  if (!options.trace.empty())
+    write_trace(options.trace, of, ran);
   if (options.json == "-")
     fmt::print("{}\n", result.dump(2));
   else

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <system_error>
 
 #include <CLI/App.hpp>
@@ -107,6 +109,9 @@ int main(int argc, char** argv) {
   } catch (const usage_error& problem) {
     spdlog::error("{}", problem.what());
     return exit_code::usage;
+  } catch (const std::bad_alloc&) {
+    spdlog::error("out of memory: give a smaller network or batch");
+    return flushed(exit_code::failure);
   } catch (const std::exception& problem) {
     spdlog::error("{}", problem.what());
     return flushed(exit_code::failure);

@@ -51,7 +51,7 @@ constexpr std::array fixed_keys{"model", "layers", "width", "heads", "length", "
 void add_recipe_options(CLI::App& to, recipe& what) {
   add(to, "--model", what.model, "gpt, or mlp, which guesses a byte from those before it", "NAME",
       one_of({"gpt", "mlp"}));
-  add(to, "--layers", what.layers, "layers of the network", "N", whole_number(1));
+  add(to, "--layers", what.layers, "layers of the network", "N", whole_number(1, 100'000));
   add(to, "--width", what.width, "numbers that stand for one token", "N", whole_number(1));
   add(to, "--heads", what.heads, "attention heads of a layer; they share the width", "N",
       whole_number(1));
@@ -61,8 +61,9 @@ void add_recipe_options(CLI::App& to, recipe& what) {
   add(to, "--tied", what.tied, "whether a gpt's output matrix is its embedding", "true|false",
       one_of({"true", "false"}));
   add(to, "--micro-batch-size", what.micro_batch_size, "sequences in one micro-batch", "N",
-      whole_number(1));
-  add(to, "--micro-batches", what.micro_batches, "micro-batches in one step", "M", whole_number(1));
+      whole_number(1, 1'000'000));
+  add(to, "--micro-batches", what.micro_batches, "micro-batches in one step", "M",
+      whole_number(1, 1'000'000));
   add(to, "--optimizer", what.optimizer, "how weights are updated: adamw or sgd", "NAME",
       one_of({"adamw", "sgd"}));
   add(to, "--lr", what.lr, "learning rate after warm-up, then a cosine to a tenth", "RATE",
@@ -112,6 +113,8 @@ nlohmann::json to_json(const recipe& what) {
 void adopt(recipe& what, const nlohmann::json& saved, const CLI::App& given) {
   for_each_key(what, [&](const char* key, auto& value) {
     using type = std::remove_reference_t<decltype(value)>;
+    if (!saved.contains(key)) // A version wrote it that did not have this key yet.
+      return;
     const auto theirs = saved.at(key).get<type>();
     const auto* option = given.get_option_no_throw(fmt::format("--{}", key));
     const bool is_given = option != nullptr && option->count() > 0;

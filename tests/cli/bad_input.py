@@ -40,7 +40,7 @@ class AnOption(support.CommandTest):
                 ("steps", "-5", whole), ("steps", "0", whole), ("steps", "1.5", whole),
                 ("steps", "1e3", whole), ("layers", "0", whole), ("stages", "two", whole),
                 ("layers", "99999999999999999999", whole),
-                ("credits", "0", "a whole number from 1"),
+                ("credits", "0", "a whole number from 1, own or auto"),
                 ("warm_up", "-1", "no whole number from 0 to"), ("seed", "-1", "from 0 to 18446"),
                 ("dropout", "1", "no number from 0 to below 1"), ("deadline", "0", "above 0"),
                 ("model", "rnn", "there is no 'rnn'; there are gpt, mlp"),

@@ -174,6 +174,16 @@ class TheTrace(support.CommandTest):
         self.assertRegex(text, r"(?m)^1 \| ")
         self.assertRegex(text, r"(?m)^ +1 .* 1$")  # one activation at a time on the last stage
 
+    def test_of_emulated_stages_shows_the_plan_itself(self):
+        self.run_command("train", "--device", "emulated:F=10ms:B=10ms:W=10ms", "--stages", 4,
+                         "--micro-batches", 6, "--steps", 1, "--trace", "t.json")
+        made = json.loads((self.folder / "t.json").read_text())
+        tasks = [e for e in made["traceEvents"] if e["ph"] == "X"]
+        self.assertEqual(len(tasks), 4 * 6 * 2)
+        self.assertGreater(min(t["dur"] for t in tasks), 9_900)
+        text = self.run_command("trace", "t.json").stdout
+        self.assertRegex(text, r"^1f1b, 4 stages, 6 micro-batches, as step 1 ran: ")
+
     def test_of_another_kind_or_none_is_refused(self):
         self.write("other.json", '{"traceEvents": []}')
         self.refused(["trace", "other.json"], "other.json is no trace that `sluice train --trace`")
