@@ -150,7 +150,9 @@ private:
     constexpr std::string_view letters = "\"\\ntr";
     constexpr std::string_view meanings = "\"\\\n\t\r";
     const auto found = letters.find(peek());
-    if (found == std::string_view::npos || at_ >= text_.size())
+    if (at_ >= text_.size())
+      fail("a text ends in \\ and is not closed");
+    if (found == std::string_view::npos)
       fail(fmt::format("\\{} in a text; use '...', where \\ means itself", peek()));
     ++at_;
     return meanings[found];

@@ -40,13 +40,13 @@ TEST_CASE("an empty file and one of comments have no keys") {
 }
 
 TEST_CASE("what is not TOML is refused with its line") {
-  for (const auto* text :
+  for (const std::string text :
        {"a",       "a =",         "= 1",       "a = b",   "a = 1 2", "a = 1e",      "a = \"x",
         "a = 'x",  "a = [1",      "a = [1 2]", "[a",      "[]",      "a = \"\\x\"", "a = 1 [b]",
         "a.b = 1", "a = {b = 1}", "a = \"\\",  "a = [,]", "a = _",   "a = +"}) {
     CAPTURE(text);
     try {
-      read_toml(std::string("ok = 1\n") + text);
+      read_toml("ok = 1\n" + text);
       FAIL("accepted");
     } catch (const toml_error& problem) {
       CHECK(problem.line == 2);

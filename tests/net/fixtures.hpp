@@ -83,10 +83,9 @@ public:
 private:
   template <class Item>
   void note(std::vector<Item>& items, const Item& item) {
-    {
-      const std::lock_guard lock(guard_);
-      items.push_back(item);
-    }
+    // Told with the lock held: who waits may be done with this object right after.
+    const std::lock_guard lock(guard_);
+    items.push_back(item);
     changed_.notify_all();
   }
   template <class Condition>
