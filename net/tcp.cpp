@@ -111,7 +111,7 @@ void tcp_network::core::start(tcp_run run, std::function<void(const std::string&
   run_ = std::move(run);
   done_ = std::move(done);
   for (const auto rank : run_.hosted)
-    hosted_.emplace(rank, std::make_unique<hosted_rank>(rank, io_, options_));
+    hosted_.emplace(rank, std::make_unique<hosted_rank>(io_, options_));
   for (auto& [rank, end] : hosted_)
     for (auto& [other, other_end] : hosted_)
       end->add_neighbour(other, *other_end);

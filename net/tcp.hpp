@@ -84,8 +84,9 @@ struct tcp_run {
 /// a new one, with a new token, whose connections the old one refuses.
 ///
 /// Thread: any; one owner for each rank, as for every endpoint. One thread of its own moves bytes
-/// and calls the events. Errors: a broken connection or a violation of the protocol calls `failed`
-/// of the hosted rank whose edge it is, once for each other rank, with address, edge and reason.
+/// and calls the events; do not destroy the network there.
+/// Errors: a broken connection or a violation of the protocol calls `failed` of the hosted rank
+/// whose edge it is, once for each other rank, with address, edge and reason.
 class tcp_network final : public network {
 public:
   /// Binds the address; peers that connect wait until start().

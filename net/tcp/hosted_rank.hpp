@@ -17,10 +17,8 @@ namespace sluice::net {
 /// for ranks of the same process, from their owners' threads.
 class hosted_rank final : public endpoint {
 public:
-  hosted_rank(std::int32_t rank, boost::asio::io_context& io, const tcp_options& options)
-    : rank_(rank),
-      io_(io),
-      pool_(options.memory, options.limit_bytes) {}
+  hosted_rank(boost::asio::io_context& io, const tcp_options& options)
+    : io_(io), pool_(options.memory, options.limit_bytes) {}
 
   // Before anything is sent.
   void add_neighbour(std::int32_t rank, hosted_rank& end) { neighbours_.emplace(rank, &end); }
@@ -43,7 +41,6 @@ public:
 private:
   void grant(const transfer& freed);
 
-  std::int32_t rank_;
   boost::asio::io_context& io_;
   kernels::buffer_pool pool_;
   inbox inbox_;

@@ -239,6 +239,7 @@ void listener::on_accepted(const error_code& problem, stream_socket socket) {
     });
     return;
   }
+  close_on_exec(socket.native_handle());
   guests_.push_back(std::make_shared<guest>(*this, std::move(socket), name_of(from_)));
   guests_.back()->start();
   if (guests_.size() > options_.strangers)

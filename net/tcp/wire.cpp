@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
@@ -21,7 +22,12 @@ void set(int socket, int level, int option, int value) {
 
 } // namespace
 
+void close_on_exec(int socket) {
+  ::fcntl(socket, F_SETFD, FD_CLOEXEC);
+}
+
 void configure(int socket, const tcp_options& options) {
+  close_on_exec(socket);
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   if (options.socket_buffer_bytes > 0) {
     set(socket, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.socket_buffer_bytes));

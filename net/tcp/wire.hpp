@@ -77,6 +77,10 @@ private:
   std::optional<tls_stream> tls_;
 };
 
+/// Keeps a socket from programs that this process starts: in their hands a connection would outlive
+/// its owner, and nobody would notice the owner's death.
+void close_on_exec(int socket);
+
 /// Sets what the options say of sockets, and that small frames go out at once. socket: one that is
 /// not connected yet, or else the listening one, from which accepted ones inherit; a buffer that
 /// shrinks under a connection stalls it.

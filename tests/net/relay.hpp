@@ -23,7 +23,8 @@ class relay {
 public:
   using tcp = boost::asio::ip::tcp;
 
-  /// bytes_per_ms: how fast an edge is, in the direction of its data; 0 for "as fast as it goes".
+  /// bytes_per_ms: how fast an edge is just now, in the direction of its data; 0 for "as fast as it
+  /// goes". Called on the relay's thread.
   relay(const std::string& target, std::function<std::size_t(const edge&)> bytes_per_ms)
     : target_(parse_address(target)),
       speed_(std::move(bytes_per_ms)) {
@@ -51,7 +52,8 @@ private:
       tcp::socket& from;
       tcp::socket& to;
       boost::asio::steady_timer timer;
-      std::size_t bytes_per_ms = 0;
+      std::function<std::size_t()> bytes_per_ms = [] { return std::size_t{0}; };
+      std::size_t speed = 0; ///< of the piece under way
       std::array<std::byte, 1 << 16> buffer{};
     };
 
@@ -60,7 +62,8 @@ private:
     }
 
     void pump(direction& way) {
-      const auto piece = way.bytes_per_ms == 0 ? way.buffer.size() : way.bytes_per_ms;
+      way.speed = way.bytes_per_ms();
+      const auto piece = way.speed == 0 ? way.buffer.size() : way.speed;
       way.from.async_read_some(
         boost::asio::buffer(way.buffer.data(), piece),
         [this, &way, self = shared_from_this()](const auto& problem, std::size_t bytes) {
@@ -77,7 +80,7 @@ private:
         });
     }
     void pause(direction& way) {
-      if (way.bytes_per_ms == 0) {
+      if (way.speed == 0) {
         pump(way);
         return;
       }
@@ -111,7 +114,7 @@ private:
     const auto greeting = encode(decoder.result());
     of->far.connect({boost::asio::ip::make_address(target_.host), target_.port});
     boost::asio::write(of->far, boost::asio::buffer(greeting.data(), greeting.size()));
-    of->forth.bytes_per_ms = speed_(decoder.result().what);
+    of->forth.bytes_per_ms = [this, which = decoder.result().what] { return speed_(which); };
     of->pump(of->forth);
     of->pump(of->back);
   }

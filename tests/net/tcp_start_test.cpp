@@ -1,5 +1,7 @@
 #include <random>
 
+#include <fcntl.h>
+
 #include "tests/net/cluster.hpp"
 
 using namespace sluice::net;
@@ -206,4 +208,18 @@ TEST_CASE("an address that is taken or none is an error that says so; a left-ove
     options.listen = bad;
     CHECK_THROWS_AS(tcp_network{options}, std::invalid_argument);
   }
+}
+
+TEST_CASE("no program that this process starts inherits a socket") {
+  cluster on({{0}, {1}}, {activations(0, 1), gradients(1, 0)});
+  on.connect();
+  std::size_t sockets = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (!std::filesystem::read_symlink(each, gone).string().starts_with("socket:"))
+      continue;
+    ++sockets;
+    CHECK((::fcntl(std::stoi(each.path().filename()), F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(sockets >= 6);
 }

@@ -142,8 +142,8 @@ TEST_CASE("a member that sends no frames is cut off, once, by its name") {
   buffer_pool pool(make_cpu_device());
   for (int round = 0; round < 30; ++round) {
     // Only process 1 is real; the test is rank 0.
+    listener heard; // Outlives the network that calls it.
     tcp_network real;
-    listener heard;
     auto end = std::make_shared<std::promise<std::string>>();
     tcp_run run{make_run_token(), {1}, {{0, "127.0.0.1:1"}}, {activations(0, 1)}, patience};
     real.start(run, [end](const std::string& problem) { end->set_value(problem); });
@@ -195,8 +195,8 @@ TEST_CASE("a member that sends no frames is cut off, once, by its name") {
 }
 
 TEST_CASE("what comes twice is refused as a fault of its sender") {
-  tcp_network real;
   listener heard;
+  tcp_network real;
   auto end = std::make_shared<std::promise<std::string>>();
   tcp_run run{make_run_token(), {1}, {{0, "127.0.0.1:1"}}, {activations(0, 1, 4)}, patience};
   real.start(run, [end](const std::string& problem) { end->set_value(problem); });
