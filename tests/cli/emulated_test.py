@@ -84,7 +84,7 @@ class CreditsTest(SluiceTest):
     def test_whatever_the_memory_a_run_on_auto_fits_or_names_rank_and_bytes(self):
         for schedule in ("gpipe", "1f1b", "zb-h1", "interleaved", "dualpipe"):
             fitted = 0
-            for kibibytes in range(800, 4000, 400):
+            for kibibytes in range(800, 6400, 800):  # what fits depends on the measured cut
                 with self.subTest(schedule=schedule, memory=kibibytes):
                     done = self.run_sluice(
                         "train", "--stages", 4, "--steps", 2, "--sample", 0, *SMALL,
