@@ -39,18 +39,22 @@ std::vector<footprint> footprints(const pipeline_options& options, const model_l
   return all;
 }
 
-/// What a rank needs whatever its credits are: states, scratch, and the gradients that other
-/// holders of its shared parameters send.
-double fixed_bytes(const pipeline_options& options, const model_layout& layout,
-                   const std::vector<footprint>& by_chunk, std::int32_t rank) {
+/// What one rank needs, as rank_work::end() reserves it.
+struct rank_needs {
+  double fixed_bytes = 0;      ///< whatever its credits are: states, scratch, shared gradients
+  double activation_bytes = 0; ///< for each activation, of whichever of its chunks
+};
+
+rank_needs needs_of(const pipeline_options& options, const model_layout& layout,
+                    const std::vector<footprint>& by_chunk, std::int32_t rank) {
   const auto slots = options.optimizer->state_names().size();
-  std::size_t bytes = 0;
-  std::size_t scratch = 0;
+  kernels::buffer_pool::task_demand neediest;
+  std::size_t states = 0;
   std::size_t largest = 0;
   for (const auto& hosted : layout.chunks[static_cast<std::size_t>(rank)]) {
     const auto& of = by_chunk[static_cast<std::size_t>(hosted.chunk)];
-    bytes += of.state_bytes + slots * of.state_bytes / 2; // a state is as large as the value
-    scratch = std::max(scratch, of.scratch_bytes);
+    states += of.state_bytes + slots * of.state_bytes / 2; // a state is as large as the value
+    neediest.widen(of.demand);
     for (const auto& parameter : hosted.module->parameters())
       largest = std::max(largest, parameter.value.bytes());
   }
@@ -58,7 +62,24 @@ double fixed_bytes(const pipeline_options& options, const model_layout& layout,
   const bool shares = std::ranges::any_of(layout.shared, [&](const shared_parameter& each) {
     return std::ranges::any_of(each.holders, is_here);
   });
-  return static_cast<double>(bytes + scratch + (shares ? 2 * largest : largest));
+  const auto fixed = states + neediest.dropped_bytes() + (shares ? 2 * largest : largest);
+  return {static_cast<double>(fixed), static_cast<double>(neediest.kept_bytes())};
+}
+
+/// What the trainer sends into the ends of a route with each micro-batch, copied into their pools.
+double sent_bytes(const batch_part& sample) {
+  std::size_t bytes = 0;
+  for (const auto* list : {&sample.inputs, &sample.targets})
+    for (const auto& each : *list)
+      bytes += each.bytes();
+  return 1.125 * static_cast<double>(bytes); // buffers are that much larger at most
+}
+
+bool is_at_an_end(const plan::plan& of, std::int32_t rank) {
+  return std::ranges::any_of(of.routes, [&](const auto& route) {
+    return of.chunks[static_cast<std::size_t>(route.front())].rank == rank
+        || of.chunks[static_cast<std::size_t>(route.back())].rank == rank;
+  });
 }
 
 } // namespace
@@ -71,18 +92,19 @@ void fit_credits_to_memory(pipeline_options& options, const batch_part& sample) 
   auto& plan = options.plan;
   const auto layout = lay_out(layout_of(options));
   const auto by_chunk = footprints(options, layout, sample);
-  std::vector<double> activations;
-  for (const auto& of : by_chunk)
-    activations.push_back(static_cast<double>(of.held_bytes));
+  std::vector<double> activations(plan.chunks.size());
   std::vector<double> budgets;
   for (std::int32_t rank = 0; rank < plan.ranks; ++rank) {
-    const auto fixed = fixed_bytes(options, layout, by_chunk, rank);
-    budgets.push_back(static_cast<double>(options.memory_bytes) - fixed);
+    const auto needs = needs_of(options, layout, by_chunk, rank);
+    for (const auto& hosted : layout.chunks[static_cast<std::size_t>(rank)])
+      activations[static_cast<std::size_t>(hosted.chunk)] =
+        needs.activation_bytes + (is_at_an_end(plan, rank) ? sent_bytes(sample) : 0);
+    budgets.push_back(static_cast<double>(options.memory_bytes) - needs.fixed_bytes);
     if (budgets.back() < 0)
       throw std::invalid_argument(
         fmt::format("rank {} needs {:.0f} bytes for weights, gradients, optimizer and scratch "
                     "alone, but has {}",
-                    rank, fixed, options.memory_bytes));
+                    rank, needs.fixed_bytes, options.memory_bytes));
   }
   plan::fit_credits(plan, activations, budgets);
 }

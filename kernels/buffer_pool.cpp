@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -62,6 +63,7 @@ struct buffer_pool::core {
   }
 
   block* take_from_device(std::size_t size_class);
+  void give_back_free(std::size_t bytes);
   void release(block* returned);
 };
 
@@ -87,8 +89,24 @@ std::size_t class_bytes(std::size_t size_class) {
 
 } // namespace
 
+/// Returns free buffers to the device, the largest first, until there is room for `bytes`: they may
+/// be of sizes that nobody asks for any more.
+void buffer_pool::core::give_back_free(std::size_t bytes) {
+  for (std::size_t i = task_demand::classes; i-- > 0;)
+    while (free[i] != nullptr && usage.device_bytes + bytes > limit_bytes) {
+      auto* gone = std::exchange(free[i], free[i]->next_free);
+      memory->deallocate(gone->memory, gone->capacity_bytes);
+      usage.device_bytes -= gone->capacity_bytes;
+      --made[i];
+      std::erase(noted, gone);
+      std::erase_if(blocks, [&](const auto& owned) { return owned.get() == gone; });
+    }
+}
+
 block* buffer_pool::core::take_from_device(std::size_t size_class) {
   const auto bytes = class_bytes(size_class);
+  if (limit_bytes != 0)
+    give_back_free(bytes);
   if (limit_bytes != 0 && usage.device_bytes + bytes > limit_bytes)
     throw out_of_memory(fmt::format("device {}: {} bytes more would exceed the limit of {} bytes "
                                     "({} taken, {} in use)",

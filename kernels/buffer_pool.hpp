@@ -30,7 +30,8 @@ struct pool_usage {
 /// Thread: allocate() from the owning stage's thread; tensors may be released on any thread.
 class buffer_pool {
 public:
-  /// limit_bytes: the most that may be taken from the device; 0 for no limit.
+  /// limit_bytes: the most that may be taken from the device; 0 for no limit. At the limit, free
+  /// buffers of other sizes go back to the device.
   explicit buffer_pool(std::shared_ptr<device> memory, std::size_t limit_bytes = 0);
 
   /// Uninitialised elements, accounted for as scratch until set_use() says otherwise.

@@ -1,6 +1,5 @@
 #include "kernels/nn/footprint.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 
 namespace sluice::kernels::nn {
@@ -12,9 +11,7 @@ template <class Task>
 void count(stream& on, footprint& into, Task task) {
   on.pool().begin_task();
   task();
-  const auto demand = on.pool().end_task();
-  into.held_bytes += demand.kept_bytes();
-  into.scratch_bytes = std::max(into.scratch_bytes, demand.dropped_bytes());
+  into.demand.add(on.pool().end_task(), 1);
 }
 
 } // namespace

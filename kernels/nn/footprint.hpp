@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/buffer_pool.hpp"
 #include "kernels/nn/stage_module.hpp"
 
 namespace sluice::kernels::nn {
@@ -11,9 +12,8 @@ namespace sluice::kernels::nn {
 /// What a module takes from its device in a training step, as a pool counts it: whole buffers,
 /// rounded up as they are.
 struct footprint {
-  std::size_t state_bytes = 0;   ///< values and gradients
-  std::size_t held_bytes = 0;    ///< by one micro-batch: what is saved, for W too, and outputs
-  std::size_t scratch_bytes = 0; ///< taken and given back within a task
+  std::size_t state_bytes = 0;          ///< values and gradients
+  buffer_pool::task_demand demand = {}; ///< of one micro-batch: F, B and W together
 };
 
 /// Whether W is a task of its own, which needs something kept from B.

@@ -81,17 +81,17 @@ class CreditsTest(SluiceTest):
                 self.assertEqual(own["weights_sha256"], auto["weights_sha256"])
                 self.assertEqual(own["loss_last"], auto["loss_last"])
 
-    def test_whatever_the_memory_a_run_on_auto_fits_or_names_rank_and_bytes(self):
+    def test_whatever_the_memory_is_what_auto_takes_fits(self):
         for schedule in ("gpipe", "1f1b", "zb-h1", "interleaved", "dualpipe"):
             fitted = 0
             for kibibytes in range(800, 6400, 800):  # what fits depends on the measured cut
                 with self.subTest(schedule=schedule, memory=kibibytes):
                     done = self.run_sluice(
-                        "train", "--stages", 4, "--steps", 2, "--sample", 0, *SMALL,
+                        "train", "--stages", 4, "--steps", 2, *SMALL,
                         "--schedule", schedule, "--credits", "auto", "--memory", f"{kibibytes}KiB")
                     fitted += done.returncode == 0
-                    if done.returncode != 0:
-                        self.assertIn(done.returncode, (1, 2), done.stderr)
+                    if done.returncode != 0: # refused before it began, not failed while it ran
+                        self.assertEqual(done.returncode, 2, done.stderr)
                         self.assertRegex(done.stderr, r"rank \d.* bytes")
             self.assertGreater(fitted, 0)
 

@@ -191,3 +191,12 @@ TEST_CASE("a slice shares its buffer, and bounds are checked") {
   CHECK_THROWS_WITH_AS(whole.data<double>(), "a F32 tensor read as F64", std::logic_error);
   CHECK_THROWS_WITH_AS(tensor{}.data<float>(), "access to an absent tensor", std::logic_error);
 }
+
+TEST_CASE("at the limit, free buffers of other sizes go back to the device") {
+  buffer_pool pool(make_cpu_device(), 8192);
+  { const auto gone = pool.allocate(f32, {1024}); }
+  { const auto gone = pool.allocate(f32, {512}); }
+  const auto large = pool.allocate(f32, {2048});
+  CHECK(pool.usage().device_bytes == 8192);
+  CHECK_THROWS_AS(pool.allocate(f32, {16}), out_of_memory);
+}
