@@ -229,7 +229,7 @@ void add_world(CLI::App& to, plan_options& options) {
   to.add_option("--slow-rank", options.slow_ranks, "RANK:TIMES, as in 2:1.3")->delimiter(',');
   to.add_option("--seed", options.seed, "of the jitter");
   to.add_option("--patience", options.patience,
-                "share of its last task that a rank waits before it takes a stand-in")
+                "how long a rank hopes for the input it wants before it takes a stand-in")
     ->check(CLI::NonNegativeNumber);
   to.add_option("--dispatch-ahead", options.dispatch_ahead, "tasks issued beyond the running one")
     ->check(CLI::NonNegativeNumber);
