@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(g++ cmake make ninja-build ccache python3 ca-certificates
-  libboost-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libssl-dev doctest-dev
+  libboost-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libssl-dev doctest-dev
   libdnnl-dev spin "$@")
 
 if ! command -v dpkg-query >/dev/null; then
