@@ -23,8 +23,8 @@ struct toml_error : std::runtime_error {
 };
 
 /// The keys of a TOML file, and of its tables as sections, in the order of their lines: texts,
-/// numbers, true and false, and arrays of those. Errors: toml_error for a file that is not TOML, and
-/// for values of other kinds.
+/// numbers, true and false, and arrays of those. Errors: toml_error for a file that is not TOML,
+/// and for values of other kinds.
 std::vector<toml_entry> read_toml(std::string_view text);
 
 } // namespace sluice::cli

@@ -39,9 +39,9 @@ std::optional<task_kind> dispatch(const rank_plan& mine, const rank_progress& no
 bool is_stand_in(const rank_plan& mine, const rank_progress& now);
 
 /// How long after the end of its last task an idle rank hopes for the input that it wants before it
-/// takes a stand-in: `patience`, for about as long as two messages take, and at most a tenth of that
-/// task, since where tasks are as short as messages waiting costs more than it saves (P = 8, M = 32,
-/// latency a quarter of a task: V-Half costs 22 without, 41 with two latencies of patience).
+/// takes a stand-in: `patience`, for about as long as two messages take, and at most a tenth of
+/// that task, since where tasks are as short as messages waiting costs more than it saves (P = 8,
+/// M = 32, latency a quarter of a task: V-Half costs 22 without, 41 with two latencies of patience).
 double patient_for(double patience, double last_task);
 
 /// The patience of stage actors: twice what a message between two threads takes. By simulation at
