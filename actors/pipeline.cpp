@@ -160,6 +160,7 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
     stage->network = impl_->network;
     stage->events = events;
     stage->shared = layout.shared;
+    stage->patience = options.patience;
     stage->work = std::make_unique<rank_work>(
       rank, kernels::stream(kernels::make_cpu_device(), options.threads, options.memory_bytes),
       std::move(layout.chunks[static_cast<std::size_t>(rank)]),
