@@ -14,8 +14,8 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
 def run(*command, folder, code=0):
-    done = subprocess.run([str(part) for part in command], text=True, capture_output=True,
-                          cwd=folder, check=False)
+    done = subprocess.run([str(part) for part in command], encoding="utf-8", errors="replace",
+                          capture_output=True, cwd=folder, check=False)
     if done.returncode != code:
         sys.exit(f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
