@@ -124,7 +124,8 @@ def pkg_config(args):
 
 
 def add_subdirectory(args):
-    folder = build(args, "add_subdirectory", f"-DSLUICE={args.source}")
+    # Nothing is optimised: this is about finding things, and is to be done soon.
+    folder = build(args, "add_subdirectory", f"-DSLUICE={args.source}", "-DCMAKE_BUILD_TYPE=")
     expect("1f1b is live", run(folder / "consumer"))
 
 
