@@ -9,10 +9,10 @@ namespace sluice::actors {
 
 /// One micro-batch as the caller gives it.
 struct batch_part {
-  kernels::tensor_list inputs;
-  kernels::tensor_list targets;   ///< empty for a prediction
-  std::int64_t samples = 0;       ///< rows; micro-batches may differ
-  std::int64_t valid_targets = 0; ///< those that are not ignored: what the loss is divided by
+  kernels::tensor_list inputs = {};
+  kernels::tensor_list targets = {}; ///< empty for a prediction
+  std::int64_t samples = 0;          ///< rows; micro-batches may differ
+  std::int64_t valid_targets = 0;    ///< those that are not ignored: what the loss is divided by
 };
 
 /// The whole batch of a step: as many parts as the plan has micro-batches.

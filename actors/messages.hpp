@@ -26,6 +26,7 @@
 #include <caf/type_id.hpp>
 
 #include "actors/plan/plan.hpp"
+#include "actors/report.hpp"
 #include "kernels/nn/stage_module.hpp"
 #include "net/transfer.hpp"
 
@@ -74,16 +75,10 @@ struct look_again {
   std::uint64_t epoch = 0;
 };
 
-/// One task as it ran, on the actor system's clock.
-struct executed_task {
-  plan::task what = {};
-  std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;
-};
-
 /// A loss summed over the valid targets of one micro-batch.
 struct micro_batch_loss {
   std::int32_t micro_batch = 0;
+  std::int32_t which = 0; ///< of the model's losses, numbered from the input
   double sum = 0;
 };
 
@@ -91,16 +86,6 @@ struct micro_batch_loss {
 struct gradient_square {
   std::string parameter = {};
   double sum = 0;
-};
-
-/// Memory of a stage, from its buffer pool.
-struct stage_memory {
-  std::int32_t peak_activations = 0; ///< micro-batches held at once, over its chunks
-  std::uint64_t peak_activation_bytes = 0;
-  std::uint64_t peak_transfer_bytes = 0; ///< receive slots and unsent outputs
-  std::uint64_t peak_bytes = 0;          ///< everything, parameters included
-  std::int32_t peak_weight_versions = 1; ///< kept at once by one chunk
-  std::uint64_t device_allocations = 0;  ///< calls to the device's allocator since the start
 };
 
 /// Stage to trainer: all tasks of the step have run here; the weights are still untouched.

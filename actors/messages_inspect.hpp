@@ -133,7 +133,8 @@ bool inspect(Inspector& f, executed_task& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, micro_batch_loss& x) {
-  return f.object(x).fields(f.field("micro_batch", x.micro_batch), f.field("sum", x.sum));
+  return f.object(x).fields(f.field("micro_batch", x.micro_batch), f.field("which", x.which),
+                            f.field("sum", x.sum));
 }
 
 template <class Inspector>

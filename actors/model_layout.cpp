@@ -57,6 +57,27 @@ module_ptr module_of(std::vector<module_ptr>& layers, const plan::layer_range& r
   return module;
 }
 
+/// The layers of a route, wired up where they have ports, and how many losses each gives.
+struct route_layers {
+  std::vector<module_ptr> layers;
+  std::vector<std::size_t> losses;
+};
+
+route_layers wire_up(const layout_request& wanted, std::vector<module_ptr> layers,
+                     const std::vector<plan::layer_range>& ranges, model_layout& layout) {
+  if (!kernels::nn::has_ports(layers)) { // The last one has the loss.
+    std::vector<std::size_t> losses(layers.size(), 0);
+    losses.back() = 1;
+    return {std::move(layers), std::move(losses)};
+  }
+  std::vector<std::size_t> ends;
+  for (const auto& range : ranges)
+    ends.push_back(range.end);
+  auto made = kernels::nn::wire(std::move(layers), wanted.values, ends);
+  layout.leaps = std::move(made.leaps);
+  return {std::move(made.layers), std::move(made.losses)};
+}
+
 /// Finds out who holds what, and which parameters have several holders.
 void find_holders(model_layout& layout) {
   std::map<std::string, std::vector<parameter_holder>> holders;
@@ -102,12 +123,19 @@ model_layout lay_out(const layout_request& wanted) {
         for (auto i = range.begin; i < range.end; ++i)
           names.push_back(layers[i]->name());
       }
+    auto wired = wire_up(wanted, std::move(layers), ranges, layout);
+    const auto losses_in = [&](std::size_t begin, std::size_t end) {
+      return static_cast<std::int32_t>(
+        std::accumulate(wired.losses.begin() + static_cast<std::ptrdiff_t>(begin),
+                        wired.losses.begin() + static_cast<std::ptrdiff_t>(end), std::size_t{0}));
+    };
     for (const auto chunk : plan.routes[route]) {
       const auto& place = plan.chunks[static_cast<std::size_t>(chunk)];
+      const auto& range = ranges[static_cast<std::size_t>(place.part)];
       layout.chunks[static_cast<std::size_t>(place.rank)].push_back(
         {chunk, static_cast<std::int32_t>(route),
-         module_of(layers, ranges[static_cast<std::size_t>(place.part)],
-                   wanted.recomputes(place.rank))});
+         module_of(wired.layers, range, wanted.recomputes(place.rank)),
+         losses_in(range.begin, range.end), losses_in(0, range.begin)});
     }
   }
   find_holders(layout);

@@ -9,6 +9,7 @@
 #include "actors/plan/plan.hpp"
 #include "actors/rank_work.hpp"
 #include "kernels/nn/stage_module.hpp"
+#include "kernels/nn/wire.hpp"
 
 namespace sluice::actors {
 
@@ -20,6 +21,8 @@ struct model_layout {
   std::vector<shared_parameter> shared;              ///< with more than one holder
   std::vector<std::vector<std::string>> names;       ///< parameters by rank, each once
   std::vector<std::vector<std::string>> part_layers; ///< names of the layers of each part
+  /// (part, part) of values that pass over others on their way, where the layers have ports.
+  std::vector<std::pair<std::size_t, std::size_t>> leaps;
 };
 
 /// What the layout is made from.
@@ -30,6 +33,7 @@ struct layout_request {
   std::vector<double> layer_costs; ///< empty: all the same
   bool recompute = false;
   std::vector<std::int32_t> recompute_ranks; ///< if not empty: only the chunks of these
+  kernels::nn::model_values values = {};     ///< names, for layers with ports
 
   bool recomputes(std::int32_t rank) const;
 };

@@ -125,6 +125,13 @@ std::vector<gradient_square> parameter_set::squares(kernels::stream& on) const {
   return result;
 }
 
+std::vector<kernels::nn::parameter*> parameter_set::leads() const {
+  std::vector<kernels::nn::parameter*> all;
+  for (const auto& each : entries_)
+    all.push_back(&each.lead());
+  return all;
+}
+
 void parameter_set::update(kernels::stream& on, const apply& with) {
   for (auto& each : entries_)
     optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,

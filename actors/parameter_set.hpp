@@ -18,6 +18,8 @@ struct hosted_chunk {
   std::int32_t chunk = 0;
   std::int32_t route = 0;
   kernels::nn::module_ptr module;
+  std::int32_t losses = 0;     ///< how many its forward gives, ahead of its other outputs
+  std::int32_t first_loss = 0; ///< of the model's, numbered from the input
 };
 
 /// One of the places that hold a parameter. Parameters with one name in several places (tied
@@ -72,6 +74,9 @@ public:
 
   /// The sum of squares of the gradient of each parameter that this rank is the first holder of.
   std::vector<gradient_square> squares(kernels::stream& on) const;
+
+  /// Each parameter once, where its whole gradient is after combine().
+  std::vector<kernels::nn::parameter*> leads() const;
 
   void update(kernels::stream& on, const apply& with);
 

@@ -1,5 +1,6 @@
 #include "actors/pipeline.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include <caf/init_global_meta_objects.hpp>
@@ -8,6 +9,7 @@
 #include "actors/model_layout.hpp"
 #include "actors/plan/check.hpp"
 #include "actors/stage.hpp"
+#include "actors/trainer_actor.hpp"
 #include "actors/trainer_messages.hpp"
 #include "net/local.hpp"
 
@@ -20,6 +22,14 @@ void register_messages() {
     caf::init_global_meta_objects<caf::id_block::sluice>();
     caf::init_global_meta_objects<caf::id_block::sluice_local>();
   });
+}
+
+std::string text_of(const caf::error& problem) {
+  if (problem == caf::sec::request_receiver_down)
+    return "the pipeline has ended";
+  if (problem.context().match_elements<std::string>())
+    return problem.context().get_as<std::string>(0);
+  return caf::to_string(problem);
 }
 
 namespace {
@@ -39,12 +49,6 @@ struct own_system {
   caf::actor_system system{config};
 };
 
-std::string text_of(const caf::error& problem) {
-  if (problem.context().match_elements<std::string>())
-    return problem.context().get_as<std::string>(0);
-  return caf::to_string(problem);
-}
-
 /// Updates within a step leave no moment at which all stages could add gradients or norms.
 void check_asynchronous(const pipeline_options& options, const model_layout& layout) {
   if (options.clip > 0)
@@ -59,11 +63,25 @@ void check_asynchronous(const pipeline_options& options, const model_layout& lay
                     options.plan.schedule, shared.name));
 }
 
+/// What leaps over parts passes through the chunks between, so that it has come when their output
+/// has: the stages need no edges of its own. But what the plan says must be what the model does.
+void take_over_skips(plan::plan& of, const model_layout& layout) {
+  for (const auto& skip : of.skips)
+    if (std::ranges::count(layout.leaps, std::pair{static_cast<std::size_t>(skip.from_part),
+                                                   static_cast<std::size_t>(skip.to_part)})
+        == 0)
+      throw std::invalid_argument(
+        fmt::format("the plan has a skip from part {} to part {}, but no layer of the one takes "
+                    "what a layer of the other gives by name",
+                    skip.from_part, skip.to_part));
+  of.skips.clear();
+}
+
 } // namespace
 
 layout_request layout_of(const pipeline_options& options) {
-  return {options.plan,        options.layers,    options.cut,
-          options.layer_costs, options.recompute, options.recompute_ranks};
+  return {options.plan,      options.layers,          options.cut,   options.layer_costs,
+          options.recompute, options.recompute_ranks, options.values};
 }
 
 struct pipeline::implementation {
@@ -95,15 +113,30 @@ struct pipeline::implementation {
                [&](const caf::error& problem) { throw pipeline_error(text_of(problem)); });
     return std::move(*result);
   }
+
+  /// The same by an actor that waits in place of the caller.
+  template <class Answer, class Request>
+  std::future<Answer> ask_later(Request request) {
+    auto promise = std::make_shared<std::promise<Answer>>();
+    auto result = promise->get_future();
+    system->spawn(
+      [promise, to = trainer, asked = std::move(request)](caf::event_based_actor* self) {
+        compat::ask(self, to, caf::infinite, asked)
+          .then([promise](Answer& answer) { promise->set_value(std::move(answer)); },
+                [promise](const caf::error& problem) {
+                  promise->set_exception(std::make_exception_ptr(pipeline_error(text_of(problem))));
+                });
+      });
+    return result;
+  }
 };
 
 pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementation>()) {
   if (options.refuse_dead_plans)
     if (const auto verdict = plan::check(options.plan); !verdict.live)
       throw std::invalid_argument("the plan cannot run: " + verdict.text);
-  if (!options.plan.skips.empty())
-    throw std::invalid_argument("the plan has skip edges, which the stages do not run yet");
   auto layout = lay_out(layout_of(options));
+  take_over_skips(options.plan, layout);
   if (options.plan.asynchronous)
     check_asynchronous(options, layout);
   impl_->parts = std::move(layout.part_layers);
@@ -117,12 +150,15 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
   if (!options.optimizer)
     options.optimizer = kernels::nn::make_adamw({});
 
+  const auto events = std::make_shared<const step_events>(std::move(options.events));
   auto trainer = std::make_shared<trainer_config>();
+  trainer->events = events;
   for (std::int32_t rank = 0; rank < options.plan.ranks; ++rank) {
     auto stage = std::make_shared<stage_config>();
     stage->rank = rank;
     stage->training = options.plan;
     stage->network = impl_->network;
+    stage->events = events;
     stage->shared = layout.shared;
     stage->patience = options.patience;
     stage->work = std::make_unique<rank_work>(
@@ -151,8 +187,12 @@ pipeline::~pipeline() = default;
 pipeline::pipeline(pipeline&&) noexcept = default;
 pipeline& pipeline::operator=(pipeline&&) noexcept = default;
 
-step_report pipeline::train(batch data) {
+step_report pipeline::step(batch data) {
   return impl_->ask<step_report>(train_batch{std::make_shared<const batch>(std::move(data))});
+}
+
+std::future<step_report> pipeline::step_later(batch data) {
+  return impl_->ask_later<step_report>(train_batch{std::make_shared<const batch>(std::move(data))});
 }
 
 step_report pipeline::evaluate(batch data) {

@@ -2,14 +2,17 @@
 
 /// What embedders include: a model's layers and a plan in, a running pipeline of stage actors out.
 ///
-///     sluice::actors::pipeline line({.plan = sluice::plan::make_plan("1f1b", {.stages = 4,
-///                                                                             .micro_batches =
-///                                                                             8}),
-///                                    .layers = [] { return sluice::kernels::nn::make_gpt({}); }});
-///     auto report = line.train(batch);   // report.loss, report.gradient_norm, report.bubble ...
+///     sluice::pipeline line({
+///       .plan = sluice::plan::make_plan("1f1b", {.stages = 4, .micro_batches = 8}),
+///       .layers = [] { return make_my_layers(); },
+///     });
+///     sluice::step_report report = line.step(batch); // report.loss, report.bubble ...
+///
+/// Nothing here brings CAF along; actors/trainer_actor.hpp does, for those who send messages.
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -17,17 +20,25 @@
 #include <vector>
 
 #include "actors/batch.hpp"
+#include "actors/events.hpp"
+#include "actors/model_state.hpp"
 #include "actors/plan/dispatch.hpp"
 #include "actors/plan/make_plan.hpp"
 #include "actors/plan/plan.hpp"
 #include "actors/report.hpp"
-#include "actors/trainer.hpp"
+#include "kernels/nn/make_module.hpp"
 #include "kernels/nn/optimizer.hpp"
+#include "kernels/nn/ports.hpp"
 #include "kernels/nn/stage_module.hpp"
-#include "net/endpoint.hpp"
+#include "kernels/nn/wire.hpp"
 
 namespace caf {
+class actor;
 class actor_system;
+} // namespace caf
+
+namespace sluice::net {
+class network;
 }
 
 namespace sluice::actors {
@@ -38,6 +49,10 @@ struct pipeline_options {
 
   /// Makes the model's layers, in order, without parameters yet. Called once for each route.
   std::function<std::vector<kernels::nn::module_ptr>()> layers = {};
+
+  /// What a batch's inputs and targets are called, for layers that find their tensors by name
+  /// (kernels/nn/ports.hpp). Others need none.
+  kernels::nn::model_values values = {};
 
   /// How many layers each of the plan's parts gets, by hand. Empty: by `layer_costs`.
   std::vector<std::size_t> cut = {};
@@ -66,7 +81,8 @@ struct pipeline_options {
   std::chrono::nanoseconds patience = plan::default_patience;
 
   /// How much longer than its computation a rank's task takes; for emulation and tests.
-  std::function<caf::timespan(std::int32_t rank, const plan::task&, bool split)> extra_time = {};
+  std::function<std::chrono::nanoseconds(std::int32_t rank, const plan::task&, bool split)>
+    extra_time = {};
 
   /// Whether each stage has a thread of its own. Off only for stages that merely emulate.
   bool detached = true;
@@ -74,7 +90,11 @@ struct pipeline_options {
   /// Off only for tests that want to see a plan stall that check() says will.
   bool refuse_dead_plans = true;
 
-  /// The actor system to live in; the pipeline makes its own if there is none.
+  /// Callbacks before and after each task, when gradients are ready, when a step is done.
+  step_events events = {};
+
+  /// The actor system to live in, whose configuration was made after register_messages(); the
+  /// pipeline makes its own if there is none.
   caf::actor_system* system = nullptr;
 };
 
@@ -96,7 +116,14 @@ public:
   pipeline& operator=(pipeline&&) noexcept;
 
   /// One optimizer step on a batch of as many micro-batches as the plan has.
-  step_report train(batch data);
+  step_report step(batch data);
+
+  /// The same without waiting: the future holds the report or a pipeline_error. Steps that are
+  /// begun so run one after another, and evaluations and predictions between them in their turn.
+  std::future<step_report> step_later(batch data);
+
+  /// step(), as the command calls it.
+  step_report train(batch data) { return step(std::move(data)); }
 
   /// The loss, without dropout or update, on any number of micro-batches.
   step_report evaluate(batch data);
@@ -113,7 +140,7 @@ public:
   /// Ends one stage actor, as a fault would; for tests of what an embedder does then.
   void end_stage(std::int32_t rank);
 
-  /// The trainer actor, for embedders who talk to it by messages (actors/trainer.hpp).
+  /// The trainer actor, for embedders who talk to it by messages (actors/trainer_actor.hpp).
   const caf::actor& trainer() const;
 
   /// The names of the layers of each part.
@@ -128,3 +155,20 @@ private:
 void register_messages();
 
 } // namespace sluice::actors
+
+/// Short names for embedders.
+namespace sluice {
+
+namespace nn = kernels::nn;
+using actors::batch;
+using actors::batch_part;
+using actors::pipeline;
+using actors::pipeline_error;
+using actors::pipeline_options;
+using actors::step_report;
+using kernels::dtype;
+using kernels::stream;
+using kernels::tensor;
+using kernels::tensor_list;
+
+} // namespace sluice

@@ -127,6 +127,7 @@ void charge_as_activation(kernels::nn::activation& saved) {
 
 void drop(kernels::nn::activation& saved) {
   saved.saved.clear();
+  saved.foreign.reset();
   for (auto& part : saved.parts)
     drop(part);
 }
@@ -158,10 +159,14 @@ tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs
   auto outputs =
     of.hosted.module->forward(stream_, context(which.micro_batch), std::move(inputs), slot.saved);
   charge_as_activation(slot.saved);
-  const bool last = plan_->route(which.micro_batch).back() == which.chunk;
-  if (last && step_.purpose != kernels::nn::purpose::predict) {
-    losses_.push_back({which.micro_batch, outputs.at(0).span<double>()[0]});
-    outputs.clear();
+  if (step_.purpose != kernels::nn::purpose::predict) {
+    const auto losses = of.hosted.losses;
+    for (std::int32_t i = 0; i < losses; ++i)
+      losses_.push_back({which.micro_batch, of.hosted.first_loss + i,
+                         outputs.at(static_cast<std::size_t>(i)).span<double>()[0]});
+    outputs.erase(outputs.begin(), outputs.begin() + losses);
+    if (plan_->route(which.micro_batch).back() == which.chunk)
+      outputs.clear();
   }
   for (auto& each : outputs)
     each.set_use(buffer_use::transfer);
@@ -175,6 +180,8 @@ tensor_list rank_work::backward(const plan::lane_entry& which, tensor_list gradi
   auto& slot = of.of(which.micro_batch);
   const auto context = this->context(which.micro_batch);
   of.use(which);
+  if (!gradients.empty()) // its losses have none
+    gradients.insert(gradients.begin(), static_cast<std::size_t>(of.hosted.losses), {});
   tensor_list results;
   results = of.hosted.module->backward_input(stream_, context, std::move(gradients), slot.saved);
   if (!which.split)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "actors/messages.hpp"
+
 namespace sluice::actors {
 
 namespace {

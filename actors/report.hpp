@@ -4,9 +4,28 @@
 #include <optional>
 #include <vector>
 
-#include "actors/messages.hpp"
+#include "actors/plan/plan.hpp"
 
 namespace sluice::actors {
+
+struct stage_done;
+
+/// One task as it ran, on the actor system's clock.
+struct executed_task {
+  plan::task what = {};
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+/// Memory of a stage, from its buffer pool.
+struct stage_memory {
+  std::int32_t peak_activations = 0; ///< micro-batches held at once, over its chunks
+  std::uint64_t peak_activation_bytes = 0;
+  std::uint64_t peak_transfer_bytes = 0; ///< receive slots and unsent outputs
+  std::uint64_t peak_bytes = 0;          ///< everything, parameters included
+  std::int32_t peak_weight_versions = 1; ///< kept at once by one chunk
+  std::uint64_t device_allocations = 0;  ///< calls to the device's allocator since the start
+};
 
 /// One stage's part in a step.
 struct stage_report {

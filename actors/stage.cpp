@@ -191,6 +191,7 @@ bool stage_state::waits_patiently() {
 
 void stage_state::start(const plan::task& task, std::int64_t since_ns) {
   const bool split = run_->book.head(task.kind)->split;
+  tell(&step_events::before_task, task);
   busy_ = executed_task{task, now_ns(), 0};
   work_.begin_task();
   results_ = compute(task);
@@ -250,6 +251,7 @@ void stage_state::on_task_done(const task_done& message) {
     finish_abort();
     return;
   }
+  tell(&step_events::after_task, message.what);
   run_->book.finish(message.what);
   pass_on(message.what, std::exchange(results_, {}));
   advance(due_ns_);
@@ -271,6 +273,21 @@ void stage_state::pass_on(const plan::task& task, kernels::tensor_list results) 
     return;
   }
   endpoint_.send(what, std::move(results));
+}
+
+// -- what embedders are told -------------------------------------------------------------------
+
+void stage_state::tell(std::function<void(const task_event&)> step_events::*which,
+                       const plan::task& what) const {
+  if (config_->events != nullptr && (*config_->events).*which)
+    ((*config_->events).*which)({config_->rank, what, step_.step, step_.purpose});
+}
+
+void stage_state::tell_gradients() {
+  if (config_->events == nullptr || !config_->events->gradients_ready)
+    return;
+  const auto leads = work_.parameters().leads();
+  config_->events->gradients_ready(config_->rank, {leads, {}});
 }
 
 // -- the end of a step -------------------------------------------------------------------------
@@ -315,6 +332,7 @@ void stage_state::finish_exchange() {
       received.push_back({each.what.chunk, each.what.micro_batch, std::move(each.tensors.front())});
     loose_.clear();
     work_.parameters().combine(work_.stream(), std::move(received));
+    tell_gradients();
     answer.squares = work_.parameters().squares(work_.stream());
   }
   work_.end();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/caf_compat.hpp"
+#include "actors/events.hpp"
 #include "actors/messages.hpp"
 #include "actors/plan/ledger.hpp"
 #include "actors/plan/plan.hpp"
@@ -28,6 +29,7 @@ struct stage_config {
   /// How much longer than its computation a task takes (split: a backward without its weight
   /// gradient): emulated devices, and tests that shake the timing. Empty: none.
   std::function<caf::timespan(const plan::task&, bool split)> extra_time;
+  std::shared_ptr<const step_events> events; ///< null: nobody listens
   /// How long it hopes for the input that it wants before it takes a stand-in.
   std::chrono::nanoseconds patience = plan::default_patience;
 };
@@ -80,6 +82,9 @@ private:
   void start(const plan::task& task, std::int64_t since_ns);
   kernels::tensor_list compute(const plan::task& task);
   void pass_on(const plan::task& task, kernels::tensor_list results);
+  void tell(std::function<void(const task_event&)> step_events::*which,
+            const plan::task& what) const;
+  void tell_gradients();
   bool exchanges_twins() const;
   void exchange_twins();
   void finish_exchange();

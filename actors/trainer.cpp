@@ -344,12 +344,13 @@ void trainer_state::feed(const batch& data) {
 }
 
 double trainer_state::mean_loss() const {
-  std::map<std::int32_t, double> by_micro_batch; // So that the order of the sum is fixed.
+  // So that the order of the sum is fixed, wherever the losses are.
+  std::map<std::pair<std::int32_t, std::int32_t>, double> losses;
   for (const auto& stage : done_)
     for (const auto& each : stage.losses)
-      by_micro_batch[each.micro_batch] += each.sum;
+      losses[{each.micro_batch, each.which}] = each.sum;
   double sum = 0;
-  for (const auto& [micro_batch, loss] : by_micro_batch)
+  for (const auto& [place, loss] : losses)
     sum += loss;
   return valid_targets_ > 0 ? sum / static_cast<double>(valid_targets_) : 0.0;
 }
@@ -366,34 +367,46 @@ void trainer_state::finish_training() {
     sum += square;
   report_.gradient_norm = std::sqrt(sum);
   summarise(report_, std::exchange(done_, {}));
-  const auto report = [this] {
-    const std::chrono::duration<double> taken = self_->clock().now() - running_->started;
-    report_.seconds = taken.count();
-    finish(caf::make_message(std::move(report_)));
-  };
   if (purpose_ == purpose::evaluate) {
-    report();
+    end_step();
     return;
   }
   if (config_->training.asynchronous) { // The stages have made their updates.
     report_.learning_rate = config_->learning_rate(step_);
     ++step_;
-    report();
+    end_step();
     return;
   }
   if (!std::isfinite(report_.gradient_norm)) {
     report_.skipped = true;
     ++step_;
-    report();
+    end_step();
     return;
   }
   if (config_->clip > 0 && report_.gradient_norm > config_->clip)
     report_.gradient_scale = config_->clip / report_.gradient_norm;
   report_.learning_rate = config_->learning_rate(step_);
-  to_all(apply{epoch_, step_, report_.learning_rate, report_.gradient_scale}, [this, report] {
+  to_all(apply{epoch_, step_, report_.learning_rate, report_.gradient_scale}, [this] {
     ++step_;
-    report();
+    end_step();
   });
+}
+
+/// Nothing can be undone any more: a callback that throws fails the request, not the step.
+void trainer_state::end_step() {
+  const std::chrono::duration<double> taken = self_->clock().now() - running_->started;
+  report_.seconds = taken.count();
+  try {
+    if (purpose_ == purpose::train && config_->events && config_->events->step_done)
+      config_->events->step_done(report_);
+  } catch (const std::exception& problem) {
+    running_->promise.deliver(
+      caf::make_error(caf::sec::runtime_error, fmt::format("{}: done, but its callback failed: {}",
+                                                           running_->name, problem.what())));
+    next_request();
+    return;
+  }
+  finish(caf::make_message(std::move(report_)));
 }
 
 void trainer_state::finish_prediction() {

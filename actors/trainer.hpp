@@ -8,7 +8,9 @@
 
 #include "actors/batch.hpp"
 #include "actors/caf_compat.hpp"
+#include "actors/events.hpp"
 #include "actors/messages.hpp"
+#include "actors/model_state.hpp"
 #include "actors/plan/plan.hpp"
 #include "actors/report.hpp"
 #include "kernels/stream.hpp"
@@ -37,23 +39,6 @@ struct predict_batch {
   std::shared_ptr<const batch> data;
 };
 
-struct prediction {
-  std::vector<kernels::tensor_list> outputs; ///< by micro-batch
-};
-
-/// A parameter and its optimizer state.
-struct named_state {
-  std::string name;
-  kernels::tensor_list tensors; ///< the value, then one for each optimizer slot
-};
-
-/// Everything that a later run needs to continue this one bit for bit.
-struct model_state {
-  std::uint64_t step = 0;
-  std::vector<std::string> optimizer_slots;
-  std::vector<named_state> parameters; ///< in the order of their names
-};
-
 /// Answer: std::shared_ptr<const model_state>, copied out of the stages.
 struct fetch_state {};
 
@@ -73,6 +58,7 @@ struct trainer_config {
   std::function<double(std::uint64_t)> learning_rate; ///< by step
   /// A step whose stages finish no task for so long is aborted, with what each one waits for.
   std::chrono::milliseconds deadline{60'000};
+  std::shared_ptr<const step_events> events; ///< null: nobody listens
 };
 
 /// The step protocol: begin, losses, global norm, update; and what surrounds it.
@@ -119,6 +105,7 @@ private:
   std::vector<double> loss_scales(const batch& data) const;
   void feed(const batch& data);
   void finish_training();
+  void end_step();
   void finish_prediction();
   void fetch();
   void finish_fetch();

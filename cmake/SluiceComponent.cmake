@@ -1,8 +1,9 @@
 # One way to add a component, one target with the flags.
 
+# What Sluice itself is compiled with, programs and tests included. Whoever uses Sluice gets none of
+# it, so components link it privately.
 add_library(sluice_flags INTERFACE)
 target_compile_features(sluice_flags INTERFACE cxx_std_20)
-target_include_directories(sluice_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 target_link_libraries(sluice_flags INTERFACE Threads::Threads)
 target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wpedantic
   $<$<BOOL:${SLUICE_WARNINGS_AS_ERRORS}>:-Werror>)
@@ -20,7 +21,7 @@ if(SLUICE_SANITIZE)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 find_program(SLUICE_CCACHE ccache)
@@ -29,13 +30,22 @@ if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 
-# sluice_add_component(kernels SOURCES a.cpp ... LINK fmt::fmt ... [PRIVATE_LINK ...])
+# sluice_add_component(kernels SOURCES a.cpp ... LINK fmt::fmt ... [PRIVATE_LINK ...]
+#   [HEADER_ONLY_LINK ...])
+# HEADER_ONLY_LINK: what the sources need and nobody after them, so that an installed Sluice does
+# without it. In the build tree <sluice/net/edge.hpp> and "net/edge.hpp" are both found.
 function(sluice_add_component name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE_LINK;HEADER_ONLY_LINK" ${ARGN})
+  list(TRANSFORM arg_HEADER_ONLY_LINK REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
   add_library(sluice_${name} STATIC ${arg_SOURCES})
   add_library(Sluice::${name} ALIAS sluice_${name})
-  target_link_libraries(sluice_${name} PUBLIC sluice_flags ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
-  set_target_properties(sluice_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(sluice_${name} PUBLIC Threads::Threads ${arg_LINK}
+    PRIVATE $<BUILD_INTERFACE:sluice_flags> ${arg_PRIVATE_LINK} ${arg_HEADER_ONLY_LINK})
+  target_compile_features(sluice_${name} PUBLIC cxx_std_20)
+  target_include_directories(sluice_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<BUILD_INTERFACE:${SLUICE_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(sluice_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME ${name}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
 # What a test under a sanitizer finds in its environment. ThreadSanitizer sees nothing of what

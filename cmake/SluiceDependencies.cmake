@@ -60,6 +60,8 @@ else()
   endif()
 endif()
 
+include(SluiceProducts)
+
 if(missing)
   list(JOIN missing "\n" lines)
   message(FATAL_ERROR "Sluice needs packages that were not found:\n${lines}\n"

@@ -14,12 +14,18 @@ struct description {
 };
 
 // Indexed by dtype.
-constexpr std::array<description, 3> descriptions{{{"F32", 4}, {"F64", 8}, {"I32", 4}}};
+constexpr std::array<description, dtypes> descriptions{
+  {{"F32", 4}, {"F64", 8}, {"I32", 4}, {"I64", 8}, {"BOOL", 1}, {"BF16", 2}}};
+static_assert(sizeof(bool) == 1);
 
 } // namespace
 
 std::size_t size_bytes(dtype type) noexcept {
   return descriptions[static_cast<std::size_t>(type)].bytes;
+}
+
+bool is_floating(dtype type) noexcept {
+  return type == dtype::float32 || type == dtype::float64 || type == dtype::bfloat16;
 }
 
 std::string_view name(dtype type) noexcept {
@@ -31,7 +37,7 @@ dtype dtype_from_name(std::string_view name) {
     if (descriptions[i].name == name)
       return static_cast<dtype>(i);
   throw std::invalid_argument("unknown element type '" + std::string(name)
-                              + "': expected F32, F64 or I32");
+                              + "': expected F32, F64, I32, I64, BOOL or BF16");
 }
 
 } // namespace sluice::kernels

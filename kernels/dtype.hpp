@@ -6,13 +6,26 @@
 
 namespace sluice::kernels {
 
-/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids.
-enum class dtype : std::uint8_t { float32, float64, int32 };
+/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids. The
+/// operations here compute in float32 and float64; the others pass between modules, which may do
+/// with them what they like.
+enum class dtype : std::uint8_t { float32, float64, int32, int64, boolean, bfloat16 };
+inline constexpr std::size_t dtypes = 6;
+
+/// The upper half of a float32.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+
+  bool operator==(const bfloat16&) const noexcept = default;
+};
+
+/// Whether tensors of that type have gradients.
+bool is_floating(dtype type) noexcept;
 
 /// The size of one element.
 std::size_t size_bytes(dtype type) noexcept;
 
-/// The name as safetensors writes it: "F32", "F64" or "I32".
+/// The name as safetensors writes it: "F32", "F64", "I32", "I64", "BOOL", "BF16".
 std::string_view name(dtype type) noexcept;
 
 /// The reverse of name(). Errors: std::invalid_argument for a name that is none of ours.
@@ -30,6 +43,12 @@ template <>
 inline constexpr bool is_element<double> = true;
 template <>
 inline constexpr bool is_element<std::int32_t> = true;
+template <>
+inline constexpr bool is_element<std::int64_t> = true;
+template <>
+inline constexpr bool is_element<bool> = true;
+template <>
+inline constexpr bool is_element<bfloat16> = true;
 
 template <>
 inline constexpr dtype dtype_of<float> = dtype::float32;
@@ -37,5 +56,11 @@ template <>
 inline constexpr dtype dtype_of<double> = dtype::float64;
 template <>
 inline constexpr dtype dtype_of<std::int32_t> = dtype::int32;
+template <>
+inline constexpr dtype dtype_of<std::int64_t> = dtype::int64;
+template <>
+inline constexpr dtype dtype_of<bool> = dtype::boolean;
+template <>
+inline constexpr dtype dtype_of<bfloat16> = dtype::bfloat16;
 
 } // namespace sluice::kernels

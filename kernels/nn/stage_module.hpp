@@ -32,11 +32,11 @@ struct micro_batch {
 
 /// One trainable tensor of a module.
 struct parameter {
-  std::string name;    ///< unique in the model, "h.0.mlp.c_fc.weight"; a tied weight's twice
-  tensor value;        ///< shared with its tied twin where both are on one device
-  tensor gradient;     ///< same shape; summed over the micro-batches of a step
-  bool decays = false; ///< whether weight decay applies (matrices yes, biases and norms no)
-  int accumulator = 0; ///< tied weights: the order in which the twins' gradients are added
+  std::string name;     ///< unique in the model, "h.0.mlp.c_fc.weight"; a tied weight's twice
+  tensor value = {};    ///< shared with its tied twin where both are on one device
+  tensor gradient = {}; ///< same shape; summed over the micro-batches of a step
+  bool decays = false;  ///< whether weight decay applies (matrices yes, biases and norms no)
+  int accumulator = 0;  ///< tied weights: the order in which the twins' gradients are added
 };
 
 /// The parameters of a module, wherever they lie: a range of `parameter&` with size() and [].
@@ -49,7 +49,10 @@ using parameter_list = std::ranges::transform_view<std::span<parameter* const>, 
 struct activation {
   tensor_list saved;
   std::vector<activation> parts; ///< of a module made of modules, in their order
+  std::shared_ptr<void> foreign; ///< what another library keeps: a graph of its autograd
 };
+
+struct module_ports;
 
 /// A piece of a model that one chunk runs, or a single layer of it.
 ///
@@ -93,6 +96,10 @@ public:
   /// Allocates and initialises parameter values and zeroed gradients on the stream's device.
   /// Each value depends on (seed, parameter name) alone.
   virtual void initialise(stream& on, std::uint64_t seed) = 0;
+
+  /// What it takes and gives by name (ports.hpp), or null: one tensor in, one tensor out.
+  /// Stays valid for the module's life.
+  virtual const module_ports* ports() const { return nullptr; }
 
   /// How many parts an activation of this module has, at each level.
   virtual activation make_activation() const { return {}; }

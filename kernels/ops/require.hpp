@@ -17,8 +17,8 @@ void require(const tensor& operand, dtype type, const shape& extents, std::strin
 [[noreturn]] void refuse_type(std::string_view operation, dtype type);
 
 /// Calls body(T{}) with the floating-point type T that `type` stands for, so that an operation
-/// is written once: with_float(x.type(), "gelu", [&]<class T>(T) { ... }).
-/// Errors: std::invalid_argument for int32.
+/// is written once: `with_float(x.type(), "gelu", [&]<class T>(T) { ... })`.
+/// Errors: std::invalid_argument for any other type.
 template <class Body>
 decltype(auto) with_float(dtype type, std::string_view operation, Body&& body) {
   switch (type) {
@@ -26,7 +26,7 @@ decltype(auto) with_float(dtype type, std::string_view operation, Body&& body) {
     return body(float{});
   case dtype::float64:
     return body(double{});
-  case dtype::int32:
+  default:
     break;
   }
   refuse_type(operation, type);

@@ -64,7 +64,7 @@ TEST_CASE("after the first step no stage allocates a tensor or scratch") {
                            .extra_time =
                              [watch, tasks_per_step](std::int32_t rank, const plan::task&, bool) {
                                watch->look(rank, tasks_per_step[static_cast<std::size_t>(rank)]);
-                               return caf::timespan{0};
+                               return std::chrono::nanoseconds{0};
                              }});
     tests::token_batches batches(vocabulary, length);
     const std::vector<std::int64_t> samples(micro_batches, 2);

@@ -54,6 +54,12 @@ inline tensor_list all_kinds_of_tensors(buffer_pool& pool) {
         each = static_cast<std::byte>(value += 7);
       all.emplace_back();
     }
+  for (const auto type : {dtype::int64, dtype::boolean, dtype::bfloat16})
+    for (const auto& extents : {shape{7}, shape{2, 3}}) {
+      all.push_back(pool.allocate(type, extents));
+      for (auto& each : all.back().bytes_span())
+        each = static_cast<std::byte>((value += 7) & 1);
+    }
   return all;
 }
 

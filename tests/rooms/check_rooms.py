@@ -25,6 +25,8 @@ ARROWS = {
     "tests": ["actors", "actors/plan", "net", "kernels", "bench", "examples"],
     "tests/cli": ["tests", "cli", "actors", "actors/plan", "net", "kernels"],
 }
+# Written as programs outside of Sluice are.
+OUTSIDE = ["examples", "tests", "tests/cli"]
 WITHOUT_CAF = ["kernels", "net", "actors/plan"]
 WITHOUT_THREADS = ["actors/plan"]
 THREADS = re.compile(r"(thread|mutex|shared_mutex|condition_variable|future|semaphore)$")
@@ -44,6 +46,8 @@ def broken_include(room, bracket, target):
     """What is wrong with one include of a file in the room, or None."""
     if target.startswith("caf/"):
         return f"{room} includes no CAF" if room in WITHOUT_CAF else None
+    if target.startswith("sluice/"):
+        return broken_installed_include(room, target.removeprefix("sluice/"))
     if bracket == "<":
         threads = room in WITHOUT_THREADS and THREADS.match(target)
         return f"{room} knows no threads" if threads else None
@@ -54,6 +58,16 @@ def broken_include(room, bracket, target):
         return None
     if to == "cli":
         return "nothing includes cli"
+    return f"{room} does not include {to}"
+
+
+def broken_installed_include(room, target):
+    """The same for a header as an installed Sluice has it: <sluice/net/edge.hpp>."""
+    if room not in OUTSIDE:
+        return f"{room} is a part of Sluice: it writes \"{target}\" from the root"
+    to = room_of(target)
+    if to is None or to in ARROWS[room]:
+        return None  # pipeline.hpp and version.hpp lie in no room
     return f"{room} does not include {to}"
 
 
@@ -89,9 +103,10 @@ SAMPLE = {
     "actors/plan/b.cpp": "#include <vector>\n#include <thread>\n",
     "actors/c.cpp": '#include "actors/plan/a.hpp"\n#include <caf/all.hpp>\n#include "cli/d.hpp"\n',
     "cli/d.hpp": '#include "actors/c.hpp"\n#include "kernels/dtype.hpp"\n',
-    "examples/e.cpp": '#include "cli/d.hpp"\n',
+    "examples/e.cpp": '#include "cli/d.hpp"\n#include <sluice/cli/d.hpp>\n'
+                      '#include <sluice/net/g.hpp>\n#include <sluice/pipeline.hpp>\n',
     "kernels/f.cpp": '  #  include <caf/actor.hpp>\n#include "f.hpp"\n#include "../net/g.hpp"\n',
-    "kernels/g.cu": '#include "net/g.hpp"\n',
+    "kernels/g.cu": '#include "net/g.hpp"\n#include <sluice/kernels/f.hpp>\n',
     "net/g.hpp": '#include "kernels/f.hpp"\n#include "actors/c.hpp"\n#include "caf/actor.hpp"\n',
     "net/long.hpp": "\n" * 501,
     "tests/net/g_test.cpp": '#include "net/g.hpp"\n#include "tests/support/h.hpp"\n',
@@ -107,10 +122,12 @@ COMPLAINTS = [
     "actors/plan/b.cpp:2: actors/plan knows no threads",
     "cmake/Wide.cmake:1: 101 columns, 100 at most",
     "examples/e.cpp:1: nothing includes cli",
+    "examples/e.cpp:2: examples does not include cli",
     "kernels/f.cpp:1: kernels includes no CAF",
     'kernels/f.cpp:2: "f.hpp" is not written from the root of the project',
     'kernels/f.cpp:3: "../net/g.hpp" is not written from the root of the project',
     "kernels/g.cu:1: kernels does not include net",
+    'kernels/g.cu:2: kernels is a part of Sluice: it writes "kernels/f.hpp" from the root',
     "net/g.hpp:2: net does not include actors",
     "net/g.hpp:3: net includes no CAF",
     "net/long.hpp:501: 501 lines, 500 at most",

@@ -1,0 +1,247 @@
+#include "kernels/torch/torch_module.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "kernels/nn/layer.hpp"
+
+namespace sluice::kernels {
+
+namespace {
+
+at::ScalarType torch_type(dtype type) {
+  switch (type) {
+  case dtype::float32:
+    return at::kFloat;
+  case dtype::float64:
+    return at::kDouble;
+  case dtype::int32:
+    return at::kInt;
+  case dtype::int64:
+    return at::kLong;
+  case dtype::boolean:
+    return at::kBool;
+  case dtype::bfloat16:
+    return at::kBFloat16;
+  }
+  throw std::logic_error("a type that torch does not have");
+}
+
+dtype type_of(const at::Tensor& tensor, const std::string& module) {
+  for (std::size_t i = 0; i < dtypes; ++i)
+    if (torch_type(static_cast<dtype>(i)) == tensor.scalar_type())
+      return static_cast<dtype>(i);
+  throw std::invalid_argument(module + ": gave elements of " + toString(tensor.scalar_type())
+                              + ", which do not pass between stages");
+}
+
+/// A torch tensor over the same memory. It keeps the handle as long as it lives.
+at::Tensor view(const tensor& of) {
+  auto held = std::make_unique<tensor>(of);
+  auto* memory = held->bytes_span().data();
+  const auto extents = of.shape().extents();
+  return at::from_blob(
+    memory, at::IntArrayRef(extents.data(), extents.size()),
+    [keep = std::shared_ptr<tensor>(std::move(held))](void*) {}, torch_type(of.type()));
+}
+
+/// A copy in the stage's memory; absent for an undefined one.
+tensor copy(stream& on, const at::Tensor& from, const std::string& module) {
+  if (!from.defined())
+    return {};
+  auto to =
+    on.allocate(type_of(from, module),
+                shape(std::span<const std::int64_t>(from.sizes().data(), from.sizes().size())));
+  const auto packed = from.contiguous();
+  std::memcpy(to.bytes_span().data(), packed.const_data_ptr(), to.bytes());
+  return to;
+}
+
+/// What autograd keeps of one forward.
+struct graph {
+  torch_tensors inputs;           ///< views, as the module got them; undefined for absent ones
+  torch_tensors outputs;          ///< of which the loss, if there is one, is the only one
+  torch_tensors output_gradients; ///< between the two halves of a backward
+};
+
+class torch_layer final : public nn::stage_module {
+public:
+  torch_layer(std::string name, std::shared_ptr<torch::nn::Module> module,
+              std::function<torch_tensors(const torch_tensors&)> forward, torch_settings settings)
+    : name_(std::move(name)),
+      module_(std::move(module)),
+      forward_(std::move(forward)),
+      settings_(std::move(settings)) {
+    const auto named = module_->named_parameters();
+    for (const auto& each : named)
+      if (each.value().requires_grad()) {
+        theirs_.push_back(each.value());
+        parameters_.push_back({.name = name_ + "." + each.key(), .decays = each.value().dim() > 1});
+      }
+    for (auto& each : parameters_)
+      pointers_.push_back(&each);
+    using backward = torch_settings::backward;
+    split_ =
+      settings_.halves == backward::split
+      || (settings_.halves == backward::by_size && module_->children().empty() && !settings_.loss);
+  }
+
+  const std::string& name() const override { return name_; }
+  nn::parameter_list parameters() override { return {pointers_, {}}; }
+  const nn::module_ports* ports() const override { return &settings_.ports; }
+
+  void initialise(stream& on, std::uint64_t) override {
+    at::set_num_threads(on.threads());
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      auto& made = parameters_[i];
+      made.value = copy(on, theirs_[i].detach(), name_);
+      made.gradient = on.zeros(made.value.type(), made.value.shape());
+      made.value.set_use(buffer_use::parameter);
+      made.gradient.set_use(buffer_use::parameter);
+    }
+  }
+
+  tensor_list forward(stream& on, const nn::micro_batch& which, tensor_list inputs,
+                      nn::activation& save) override;
+  tensor_list backward_input(stream& on, const nn::micro_batch& which, tensor_list gradients,
+                             nn::activation& saved) override;
+  void backward_weight(stream& on, const nn::micro_batch& which, nn::activation& saved) override;
+
+private:
+  void bind();
+  void add_gradients(const torch_tensors& found, std::size_t first);
+
+  std::string name_;
+  std::shared_ptr<torch::nn::Module> module_;
+  std::function<torch_tensors(const torch_tensors&)> forward_;
+  torch_settings settings_;
+  torch_tensors theirs_; ///< torch's parameters, over the memory of ours
+  std::vector<nn::parameter> parameters_;
+  std::vector<nn::parameter*> pointers_;
+  bool split_ = false;
+};
+
+/// Sluice may have given a parameter other memory: a twin's, or another version's.
+void torch_layer::bind() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < theirs_.size(); ++i)
+    if (theirs_[i].const_data_ptr() != std::as_const(parameters_[i].value).bytes_span().data())
+      theirs_[i].set_data(view(parameters_[i].value));
+}
+
+tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tensor_list inputs,
+                                 nn::activation& save) {
+  bind();
+  const bool trains = nn::trains(which);
+  if (module_->is_training() != trains)
+    module_->train(trains);
+  const at::AutoGradMode grad(nn::saves(which));
+  const bool with_loss = settings_.loss && which.purpose != nn::purpose::predict;
+  if (inputs.empty() || (with_loss && (inputs.size() < 2 || !inputs.back())))
+    throw std::invalid_argument(name_ + ": no input, or no targets to compute the loss with");
+  auto made = std::make_shared<graph>();
+  const auto given = inputs.size() - (settings_.loss && inputs.size() > 1 ? 1 : 0);
+  for (std::size_t i = 0; i < given; ++i) {
+    made->inputs.push_back(inputs[i] ? view(inputs[i]) : at::Tensor{});
+    if (nn::saves(which) && inputs[i] && is_floating(inputs[i].type()))
+      made->inputs.back().set_requires_grad(true);
+  }
+  made->outputs = forward_(made->inputs);
+  tensor_list outputs;
+  if (with_loss) {
+    made->outputs = {settings_.loss(made->outputs.at(0), view(inputs.back()))};
+    outputs.push_back(on.allocate(dtype::float64, {}));
+    outputs[0].data<double>()[0] = made->outputs[0].item<double>();
+  } else {
+    for (const auto& each : made->outputs)
+      outputs.push_back(copy(on, each, name_));
+  }
+  if (nn::saves(which))
+    save.foreign = std::move(made);
+  return outputs;
+}
+
+tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which,
+                                        tensor_list gradients, nn::activation& saved) {
+  const auto kept = std::static_pointer_cast<graph>(saved.foreign);
+  torch_tensors outputs;
+  for (std::size_t i = 0; i < kept->outputs.size(); ++i) {
+    const auto& output = kept->outputs[i];
+    const bool comes = settings_.loss || (i < gradients.size() && gradients[i]);
+    if (!comes || !output.defined() || !output.requires_grad())
+      continue;
+    outputs.push_back(output);
+    kept->output_gradients.push_back(settings_.loss ? at::full_like(output, which.loss_scale)
+                                                    : view(gradients[i]));
+  }
+  kept->outputs = std::move(outputs);
+  torch_tensors wanted;
+  for (const auto& each : kept->inputs)
+    if (each.defined() && each.requires_grad())
+      wanted.push_back(each);
+  const auto floats = wanted.size();
+  if (!split_)
+    wanted.insert(wanted.end(), theirs_.begin(), theirs_.end());
+  torch_tensors found;
+  if (!kept->outputs.empty() && !wanted.empty())
+    found = torch::autograd::grad(kept->outputs, wanted, kept->output_gradients,
+                                  split_ && !theirs_.empty(), false, true);
+  found.resize(wanted.size());
+  tensor_list results;
+  std::size_t next = 0;
+  for (const auto& each : kept->inputs) {
+    const bool has = each.defined() && each.requires_grad();
+    results.push_back(has ? copy(on, found[next], name_) : tensor{});
+    next += has ? 1 : 0;
+  }
+  if (!split_) {
+    add_gradients(found, floats);
+    saved.foreign.reset();
+  } else {
+    kept->inputs.clear();
+  }
+  return results;
+}
+
+void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activation& saved) {
+  const auto kept = std::static_pointer_cast<graph>(std::exchange(saved.foreign, nullptr));
+  if (kept == nullptr || theirs_.empty() || kept->outputs.empty())
+    return;
+  add_gradients(
+    torch::autograd::grad(kept->outputs, theirs_, kept->output_gradients, false, false, true), 0);
+}
+
+/// As torch's own .grad: the sum in the order of the backwards.
+void torch_layer::add_gradients(const torch_tensors& found, std::size_t first) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (const auto& each = found.at(first + i); each.defined())
+      view(parameters_[i].gradient).add_(each);
+}
+
+} // namespace
+
+nn::module_ptr make_torch_module(std::string name, std::shared_ptr<torch::nn::Module> module,
+                                 std::function<torch_tensors(const torch_tensors&)> forward,
+                                 torch_settings settings) {
+  return std::make_unique<torch_layer>(std::move(name), std::move(module), std::move(forward),
+                                       std::move(settings));
+}
+
+std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Sequential modules,
+                                         torch_settings of_last) {
+  std::vector<nn::module_ptr> layers;
+  for (std::size_t i = 0; i < modules->size(); ++i) {
+    auto any = *(modules->begin() + static_cast<std::ptrdiff_t>(i));
+    layers.push_back(make_torch_module(
+      name + "." + std::to_string(i), any.ptr(),
+      [any](const torch_tensors& inputs) mutable {
+        return torch_tensors{any.forward<at::Tensor>(inputs.at(0))};
+      },
+      i + 1 == modules->size() ? std::move(of_last) : torch_settings{}));
+  }
+  return layers;
+}
+
+} // namespace sluice::kernels

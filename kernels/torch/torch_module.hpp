@@ -1,0 +1,71 @@
+#pragma once
+
+/// Modules of LibTorch as layers. This header includes torch's, which take half a minute to
+/// compile: include it in the one file that makes the layers.
+///
+///     auto layers = sluice::kernels::torch_layers("net", my_sequential);
+///     layers.push_back(sluice::kernels::make_torch_module("head", my_linear, {.loss = sum_loss}));
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "kernels/nn/ports.hpp"
+#include "kernels/nn/stage_module.hpp"
+
+namespace sluice::kernels {
+
+using torch_tensors = std::vector<at::Tensor>;
+
+/// How a torch module becomes a layer.
+struct torch_settings {
+  /// Makes a loss of the module's output and the targets, as a scalar *sum* over the valid ones;
+  /// for the layer with the loss. For a prediction the module's output itself is returned.
+  std::function<at::Tensor(const at::Tensor& output, const at::Tensor& targets)> loss = {};
+
+  /// What it takes and gives by name (with a loss: also the targets); empty: one tensor each.
+  nn::module_ports ports = {};
+
+  /// Whether the backward is in two halves. That is free for a module of one operation; of a larger
+  /// one the second half would repeat the first, so there the backward stays whole by default.
+  enum class backward : std::uint8_t { by_size, whole, split };
+  backward halves = backward::by_size;
+};
+
+/// Any module, with what calls its forward; more inputs and outputs than one go by ports.
+///
+/// Parameters are named NAME.KEY, as torch calls them; their first values are torch's own (so call
+/// torch::manual_seed first in pipeline_options::layers), and from set-up on they live in the
+/// stage's memory, where Sluice's optimizer updates them. Buffers stay torch's: they have no
+/// gradient, and are in no checkpoint. Integer and bool inputs have no gradient.
+///
+/// Inputs, parameters and gradients are torch views of the stage's memory; outputs are copied into
+/// it once. What torch's autograd keeps between forward and backward is torch's memory: no report
+/// counts it. Modules that draw from torch's generator (dropout) do so in the order of execution,
+/// and so differ from run to run.
+nn::module_ptr make_torch_module(std::string name, std::shared_ptr<torch::nn::Module> module,
+                                 std::function<torch_tensors(const torch_tensors&)> forward,
+                                 torch_settings settings = {});
+
+/// A module with a forward(Tensor), held as TORCH_MODULE's holders do.
+template <class Holder>
+nn::module_ptr make_torch_module(std::string name, Holder module, torch_settings settings = {}) {
+  return make_torch_module(
+    std::move(name), module.ptr(),
+    [module](const torch_tensors& inputs) mutable {
+      return torch_tensors{module->forward(inputs.at(0))};
+    },
+    std::move(settings));
+}
+
+/// The modules of a Sequential, a layer each, so that it can be cut between any two of them by
+/// their measured cost (pipeline_options::layer_costs). The last gets the settings.
+std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Sequential modules,
+                                         torch_settings of_last = {});
+
+} // namespace sluice::kernels

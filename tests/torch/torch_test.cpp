@@ -1,0 +1,266 @@
+#include <doctest/doctest.h>
+
+#include <map>
+#include <mutex>
+
+#include "actors/pipeline.hpp"
+#include "kernels/torch/torch_module.hpp"
+
+// A pipeline of torch modules against LibTorch alone: the same modules in a loop, one device, its
+// own backward(). On a CPU its kernels are deterministic, so the bytes must be equal.
+
+using namespace sluice;
+using kernels::torch_settings;
+
+namespace {
+
+constexpr std::int64_t width = 16;
+constexpr std::int64_t heads = 2;
+constexpr std::int64_t classes = 5;
+constexpr std::int64_t length = 6;
+constexpr float rate = 0.05f;
+
+at::Tensor sum_loss(const at::Tensor& logits, const at::Tensor& targets) {
+  return torch::nn::functional::cross_entropy(
+    logits.reshape({-1, classes}), targets.reshape({-1}),
+    torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+}
+
+torch::nn::Sequential transformer() {
+  torch::manual_seed(7);
+  torch::nn::Sequential net;
+  for (int i = 0; i < 4; ++i)
+    net->push_back(torch::nn::TransformerEncoderLayer(
+      torch::nn::TransformerEncoderLayerOptions(width, heads).dim_feedforward(32).dropout(0)));
+  net->push_back(torch::nn::Linear(width, classes));
+  return net;
+}
+
+/// The update of both sides, in the same words.
+void descend(std::span<float> value, std::span<const float> gradient) {
+  for (std::size_t i = 0; i < value.size(); ++i)
+    value[i] -= rate * gradient[i];
+}
+
+class plain_descent final : public nn::optimizer {
+public:
+  std::span<const std::string_view> state_names() const noexcept override { return {}; }
+  void step(stream&, nn::parameter& what, std::span<tensor>, double, std::uint64_t,
+            double) const override {
+    descend(what.value.span<float>(), std::as_const(what.gradient).span<float>());
+  }
+};
+
+struct data_set {
+  batch parts;
+  std::vector<std::pair<at::Tensor, at::Tensor>> theirs;
+};
+
+data_set make_data(int micro_batches) {
+  torch::manual_seed(11);
+  kernels::buffer_pool pool(kernels::make_cpu_device());
+  data_set made;
+  for (int m = 0; m < micro_batches; ++m) {
+    const std::int64_t samples = 1 + m % 3;
+    const auto x = torch::randn({length, samples, width});
+    const auto y = torch::randint(classes, {length, samples}, at::kLong);
+    auto ours = pool.allocate(dtype::float32, {length, samples, width});
+    auto labels = pool.allocate(dtype::int64, {length, samples});
+    std::copy_n(x.const_data_ptr<float>(), x.numel(), ours.data<float>());
+    std::copy_n(y.const_data_ptr<std::int64_t>(), y.numel(), labels.data<std::int64_t>());
+    made.parts.push_back({{ours}, {labels}, samples, samples * length});
+    made.theirs.emplace_back(x, y);
+  }
+  return made;
+}
+
+using bytes_by_name = std::map<std::string, std::vector<float>>;
+
+struct outcome {
+  std::vector<double> losses;
+  bytes_by_name gradients; ///< of the last step
+  bytes_by_name weights;
+};
+
+outcome torch_alone(const data_set& data, int steps) {
+  auto net = transformer();
+  double valid = 0;
+  for (const auto& part : data.parts)
+    valid += static_cast<double>(part.valid_targets);
+  outcome made;
+  for (int step = 0; step < steps; ++step) {
+    double loss = 0;
+    net->zero_grad();
+    for (const auto& [x, y] : data.theirs) {
+      const auto sum = sum_loss(net->forward(x), y);
+      loss += sum.item<double>();
+      sum.backward(at::full_like(sum, 1.0 / valid));
+    }
+    made.losses.push_back(loss / valid);
+    const at::NoGradGuard no_grad;
+    for (auto& each : net->named_parameters()) {
+      auto& value = each.value();
+      const auto count = static_cast<std::size_t>(value.numel());
+      const std::span gradient(value.grad().const_data_ptr<float>(), count);
+      made.gradients["net." + each.key()].assign(gradient.begin(), gradient.end());
+      const std::span mine(value.data_ptr<float>(), count);
+      descend(mine, gradient);
+      made.weights["net." + each.key()].assign(mine.begin(), mine.end());
+    }
+  }
+  return made;
+}
+
+outcome piped(const data_set& data, const char* schedule, int stages, int steps,
+              torch_settings::backward halves) {
+  outcome made;
+  std::mutex guard;
+  pipeline line({
+    .plan = plan::make_plan(
+      schedule, {.stages = stages, .micro_batches = static_cast<std::int32_t>(data.parts.size())}),
+    .layers =
+      [halves] {
+        auto layers = kernels::torch_layers("net", transformer(), {.loss = sum_loss});
+        if (halves == torch_settings::backward::split) {
+          auto net = transformer();
+          for (std::size_t i = 0; i < 4; ++i) {
+            auto any = *(net->begin() + static_cast<std::ptrdiff_t>(i));
+            layers[i] = kernels::make_torch_module(
+              "net." + std::to_string(i), any.ptr(),
+              [any](const kernels::torch_tensors& inputs) mutable {
+                return kernels::torch_tensors{any.forward<at::Tensor>(inputs.at(0))};
+              },
+              {.halves = torch_settings::backward::split});
+          }
+        }
+        return layers;
+      },
+    .optimizer = std::make_shared<const plain_descent>(),
+    .events = {.gradients_ready =
+                 [&](std::int32_t, nn::parameter_list parameters) {
+                   const std::lock_guard lock(guard);
+                   for (auto& each : parameters) {
+                     const auto values = std::as_const(each.gradient).span<float>();
+                     made.gradients[each.name].assign(values.begin(), values.end());
+                   }
+                 }},
+  });
+  for (int step = 0; step < steps; ++step)
+    made.losses.push_back(line.step(data.parts).loss);
+  for (const auto& each : line.state()->parameters) {
+    const auto values = each.tensors[0].span<float>();
+    made.weights[each.name].assign(values.begin(), values.end());
+  }
+  return made;
+}
+
+} // namespace
+
+TEST_CASE("a transformer of four torch layers in stages equals LibTorch alone, byte for byte") {
+  const auto data = make_data(4);
+  const auto expected = torch_alone(data, 3);
+  REQUIRE(expected.gradients.size() == 4 * 12 + 2);
+  CHECK(expected.losses[2] < expected.losses[0]);
+  using backward = torch_settings::backward;
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    for (const int stages : {1, 2, 4})
+      for (const auto halves : {backward::by_size, backward::split}) {
+        CAPTURE(schedule);
+        CAPTURE(stages);
+        const auto got = piped(data, schedule, stages, 3, halves);
+        for (std::size_t i = 0; i < 3; ++i)
+          CHECK(got.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-12));
+        CHECK((got.gradients == expected.gradients));
+        CHECK((got.weights == expected.weights));
+      }
+}
+
+namespace {
+
+/// Two tensors in, three out: what is embedded, the ids, and which of them count.
+struct ids_module : torch::nn::Module {
+  torch::nn::Embedding table{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+
+  ids_module() {
+    table = register_module("table", torch::nn::Embedding(classes, width));
+    norm = register_module("norm", torch::nn::BatchNorm1d(width));
+  }
+
+  kernels::torch_tensors forward(const kernels::torch_tensors& inputs) {
+    return {norm(table(inputs.at(0))), inputs.at(0), inputs.at(0) > 0};
+  }
+};
+
+struct masked_head : torch::nn::Module {
+  torch::nn::Linear linear{nullptr};
+
+  masked_head() { linear = register_module("linear", torch::nn::Linear(width, classes)); }
+
+  kernels::torch_tensors forward(const kernels::torch_tensors& inputs) {
+    return {linear(inputs.at(0)) * inputs.at(1).unsqueeze(-1)};
+  }
+};
+
+} // namespace
+
+TEST_CASE("integers, truth values and buffers pass through torch modules without a gradient") {
+  kernels::buffer_pool pool(kernels::make_cpu_device());
+  batch data;
+  for (int m = 0; m < 4; ++m) {
+    auto ids = pool.allocate(dtype::int64, {classes});
+    auto labels = pool.allocate(dtype::int64, {classes});
+    for (std::int64_t i = 0; i < classes; ++i) {
+      ids.data<std::int64_t>()[i] = (i + m) % classes;
+      labels.data<std::int64_t>()[i] = (i + m + 1) % classes;
+    }
+    data.push_back({{ids}, {labels}, classes, classes});
+  }
+  const auto run = [&](int stages) {
+    pipeline line({
+      .plan = plan::make_plan("1f1b", {.stages = stages, .micro_batches = 4}),
+      .layers =
+        [] {
+          torch::manual_seed(3);
+          auto first = std::make_shared<ids_module>();
+          auto second = std::make_shared<masked_head>();
+          return nn::make_layers(
+            kernels::make_torch_module(
+              "first", first, [first](const auto& inputs) { return first->forward(inputs); },
+              {.ports =
+                 {{{"ids", dtype::int64}},
+                  {{"h", dtype::float32}, {"same", dtype::int64}, {"mask", dtype::boolean}}}}),
+            kernels::make_torch_module(
+              "second", second, [second](const auto& inputs) { return second->forward(inputs); },
+              {.loss = sum_loss,
+               .ports = {{{"h"},
+                          {"mask"},
+                          {.name = "same", .optional = true},
+                          {.name = "y", .optional = true}},
+                         {{.name = "loss", .loss = true}}}}));
+        },
+      .values = {.inputs = {"ids"}, .targets = {"y"}},
+      .learning_rate = [](std::uint64_t) { return 0.05; },
+    });
+    std::vector<double> losses;
+    for (int step = 0; step < 10; ++step)
+      losses.push_back(line.step(data).loss);
+    CHECK(line.predict(data)[1].at(0).shape() == kernels::shape{classes, classes});
+    return losses;
+  };
+  const auto losses = run(1);
+  CHECK(losses.back() < losses.front());
+  CHECK(run(2) == losses);
+}
+
+TEST_CASE("what torch refuses is an error that names the module and the place") {
+  pipeline line({.plan = plan::make_plan("1f1b", {.stages = 2, .micro_batches = 1}), .layers = [] {
+                   return kernels::torch_layers(
+                     "net", torch::nn::Sequential(torch::nn::Linear(3, 4), torch::nn::Linear(5, 2)),
+                     {.loss = sum_loss});
+                 }});
+  kernels::buffer_pool pool(kernels::make_cpu_device());
+  const batch data{{{pool.zeros(dtype::float32, {2, 3})}, {pool.zeros(dtype::int64, {2})}, 2, 2}};
+  CHECK_THROWS_WITH_AS(line.step(data), doctest::Contains("rank 1: F0 of chunk 1: "),
+                       pipeline_error);
+}
