@@ -14,7 +14,8 @@ struct description {
 };
 
 // Indexed by dtype.
-constexpr std::array<description, 3> descriptions{{{"F32", 4}, {"F64", 8}, {"I32", 4}}};
+constexpr std::array<description, 4> descriptions{
+  {{"F32", 4}, {"F64", 8}, {"I32", 4}, {"BF16", 2}}};
 
 } // namespace
 
@@ -31,7 +32,7 @@ dtype dtype_from_name(std::string_view name) {
     if (descriptions[i].name == name)
       return static_cast<dtype>(i);
   throw std::invalid_argument("unknown element type '" + std::string(name)
-                              + "': expected F32, F64 or I32");
+                              + "': expected F32, F64, I32 or BF16");
 }
 
 } // namespace sluice::kernels

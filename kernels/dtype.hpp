@@ -6,14 +6,20 @@
 
 namespace sluice::kernels {
 
-/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids.
-enum class dtype : std::uint8_t { float32, float64, int32 };
+/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids; bfloat16
+/// for GPUs, whose kernels compute with it in float32: the processor's refuse it.
+enum class dtype : std::uint8_t { float32, float64, int32, bfloat16 };
 
 /// The size of one element.
 std::size_t size_bytes(dtype type) noexcept;
 
-/// The name as safetensors writes it: "F32", "F64" or "I32".
+/// The name as safetensors writes it: "F32", "F64", "I32" or "BF16".
 std::string_view name(dtype type) noexcept;
+
+/// What sums and statistics over elements of `type` are kept in.
+constexpr dtype accumulation_type(dtype type) noexcept {
+  return type == dtype::bfloat16 ? dtype::float32 : type;
+}
 
 /// The reverse of name(). Errors: std::invalid_argument for a name that is none of ours.
 dtype dtype_from_name(std::string_view name);

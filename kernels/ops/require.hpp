@@ -18,7 +18,7 @@ void require(const tensor& operand, dtype type, const shape& extents, std::strin
 
 /// Calls body(T{}) with the floating-point type T that `type` stands for, so that an operation
 /// is written once: with_float(x.type(), "gelu", [&]<class T>(T) { ... }).
-/// Errors: std::invalid_argument for int32.
+/// Errors: std::invalid_argument for int32 and bfloat16.
 template <class Body>
 decltype(auto) with_float(dtype type, std::string_view operation, Body&& body) {
   switch (type) {
@@ -27,6 +27,7 @@ decltype(auto) with_float(dtype type, std::string_view operation, Body&& body) {
   case dtype::float64:
     return body(double{});
   case dtype::int32:
+  case dtype::bfloat16:
     break;
   }
   refuse_type(operation, type);
