@@ -150,7 +150,7 @@ progress frame_decoder::on_description(std::span<const std::byte> text,
   const auto type = get_at<std::uint8_t>(text, type_at);
   const auto rank = get_at<std::uint8_t>(text, rank_at);
   const auto bytes = get_at<std::uint64_t>(text, bytes_at);
-  if (present > 1 || type > static_cast<std::uint8_t>(kernels::dtype::int32)
+  if (present > 1 || type > static_cast<std::uint8_t>(kernels::dtype::bfloat16)
       || rank > kernels::shape::max_rank || (present == 0 && bytes != 0))
     return refuse(fmt::format("{}: an impossible tensor (present {}, type {}, rank {})",
                               to_string(frame_.what), present, type, rank));
