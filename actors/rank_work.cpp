@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "actors/weight_versions.hpp"
+#include "kernels/copy.hpp"
 
 namespace sluice::actors {
 
@@ -82,6 +83,7 @@ void rank_work::begin(const begin_step& step, const plan::plan& of, std::uint64_
   context_ = {.purpose = step.purpose, .seed = seed, .step = step.step};
   plan_ = &of;
   losses_.clear();
+  computed_losses_.clear();
   held_ = 0;
   peak_held_ = 0;
   stream_.pool().reset_peaks();
@@ -160,7 +162,9 @@ tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs
   charge_as_activation(slot.saved);
   const bool last = plan_->route(which.micro_batch).back() == which.chunk;
   if (last && step_.purpose != kernels::nn::purpose::predict) {
-    losses_.push_back({which.micro_batch, outputs.at(0).span<double>()[0]});
+    computed_losses_.emplace_back(which.micro_batch, outputs.at(0));
+    if (stream_.where().is_host()) // else the device is not waited for
+      losses();
     outputs.clear();
   }
   for (auto& each : outputs)
@@ -270,6 +274,14 @@ void rank_work::abandon() noexcept {
       if (slot->micro_batch >= 0)
         release(*slot);
   losses_.clear();
+  computed_losses_.clear();
+}
+
+const std::vector<micro_batch_loss>& rank_work::losses() {
+  for (const auto& [micro_batch, loss] : computed_losses_)
+    losses_.push_back({micro_batch, kernels::read_scalar(loss)});
+  computed_losses_.clear();
+  return losses_;
 }
 
 stage_memory rank_work::memory() {
