@@ -134,6 +134,7 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
     stage->training = options.plan;
     stage->network = impl_->network;
     stage->shared = layout.shared;
+    stage->patience = options.patience;
     stage->work = std::make_unique<rank_work>(
       rank,
       kernels::stream(options.device ? options.device(rank) : kernels::make_cpu_device(),
