@@ -28,6 +28,7 @@
 #include "actors/plan/plan.hpp"
 #include "actors/report.hpp"
 #include "kernels/nn/stage_module.hpp"
+#include "net/offer.hpp"
 #include "net/transfer.hpp"
 
 namespace sluice::actors {
@@ -163,6 +164,26 @@ struct load_state {
 
 struct state_installed {
   std::uint64_t epoch = 0;
+  std::int32_t rank = 0;
+};
+
+// -- the order of transfers (actors/sequencer.hpp) ----------------------------------------------
+
+/// Endpoint to sequencer: a transfer can go.
+struct transfer_ready {
+  net::offer what = {};
+};
+
+/// Sequencer to itself: everything that was offered before this goes now.
+struct commit_due {};
+
+/// Sequencer to the stages at both ends: these go next, as one group.
+struct transfers_committed {
+  std::vector<net::offer> together = {};
+};
+
+/// To the sequencer, with a handle: the stage of this rank.
+struct sequenced_stage {
   std::int32_t rank = 0;
 };
 

@@ -27,6 +27,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(sluice, caf::first_custom_type_id + 1000)
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::state_names))
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::load_state))
   CAF_ADD_TYPE_ID(sluice, (sluice::actors::state_installed))
+  CAF_ADD_TYPE_ID(sluice, (sluice::actors::transfer_ready))
+  CAF_ADD_TYPE_ID(sluice, (sluice::actors::commit_due))
+  CAF_ADD_TYPE_ID(sluice, (sluice::actors::transfers_committed))
+  CAF_ADD_TYPE_ID(sluice, (sluice::actors::sequenced_stage))
 CAF_END_TYPE_ID_BLOCK(sluice)
 // clang-format on
 
@@ -60,6 +64,15 @@ bool inspect(Inspector& f, task& x) {
 
 } // namespace sluice::plan
 
+namespace sluice::kernels {
+
+template <class Inspector>
+bool inspect(Inspector& f, dtype& x) {
+  return actors::detail::inspect_enum(f, x);
+}
+
+} // namespace sluice::kernels
+
 namespace sluice::kernels::nn {
 
 template <class Inspector>
@@ -83,6 +96,17 @@ bool inspect(Inspector& f, transfer& x) {
                             f.field("micro_batch", x.micro_batch));
 }
 
+template <class Inspector>
+bool inspect(Inspector& f, tensor_header& x) {
+  return f.object(x).fields(f.field("present", x.present), f.field("type", x.type),
+                            f.field("extents", x.extents));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, offer& x) {
+  return f.object(x).fields(f.field("what", x.what), f.field("tensors", x.tensors));
+}
+
 } // namespace sluice::net
 
 namespace sluice::actors {
@@ -103,6 +127,26 @@ bool inspect(Inspector& f, begin_step& x) {
     f.field("epoch", x.epoch), f.field("step", x.step), f.field("purpose", x.purpose),
     f.field("micro_batches", x.micro_batches), f.field("learning_rate", x.learning_rate),
     f.field("loss_scales", x.loss_scales), f.field("first_samples", x.first_samples));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, transfer_ready& x) {
+  return f.object(x).fields(f.field("what", x.what));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, commit_due& x) {
+  return f.object(x).fields();
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, transfers_committed& x) {
+  return f.object(x).fields(f.field("together", x.together));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, sequenced_stage& x) {
+  return f.object(x).fields(f.field("rank", x.rank));
 }
 
 template <class Inspector>

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/copy.hpp"
 #include "kernels/ops/add.hpp"
 #include "kernels/ops/sum_of_squares.hpp"
 
@@ -75,7 +76,7 @@ void parameter_set::complete(kernels::stream& on) {
 void parameter_set::zero_gradients() {
   for (auto& each : entries_)
     for (auto& [ordinal, of] : each.accumulators)
-      std::ranges::fill(of->gradient.bytes_span(), std::byte{0});
+      kernels::set_zero(of->gradient);
 }
 
 std::vector<parameter_set::twin> parameter_set::own_twins(kernels::stream& on) const {
@@ -85,9 +86,7 @@ std::vector<parameter_set::twin> parameter_set::own_twins(kernels::stream& on) c
       continue;
     for (const auto& [ordinal, of] : each.accumulators) {
       // Copies: combine() works in place, perhaps while these are still being sent.
-      auto copy = on.allocate(of->gradient.type(), of->gradient.shape());
-      std::ranges::copy(std::as_const(of->gradient).bytes_span(), copy.bytes_span().begin());
-      twins.push_back({each.shared, ordinal, std::move(copy)});
+      twins.push_back({each.shared, ordinal, kernels::copied(on, of->gradient)});
     }
   }
   return twins;
@@ -114,14 +113,20 @@ void parameter_set::combine(kernels::stream& on, entry& of, std::vector<twin>& r
     kernels::ops::add_into(on, sum, parts[i].second);
   auto& gradient = of.lead().gradient;
   if (!sum.shares_buffer_with(gradient))
-    std::ranges::copy(std::as_const(sum).bytes_span(), gradient.bytes_span().begin());
+    kernels::copy(sum, gradient);
 }
 
 std::vector<gradient_square> parameter_set::squares(kernels::stream& on) const {
   std::vector<gradient_square> result;
+  std::vector<tensor> gradients;
   for (const auto& each : entries_)
-    if (each.owner)
-      result.push_back({each.name, kernels::ops::sum_of_squares(on, each.lead().gradient)});
+    if (each.owner) {
+      result.push_back({each.name, 0});
+      gradients.push_back(each.lead().gradient);
+    }
+  const auto sums = kernels::ops::sums_of_squares(on, gradients);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    result[i].sum = sums[i];
   return result;
 }
 
@@ -147,7 +152,7 @@ void parameter_set::update_chunk(kernels::stream& on, std::int32_t chunk, const 
     optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,
                      with.gradient_scale);
     for (auto& [ordinal, of] : each.accumulators)
-      std::ranges::fill(of->gradient.bytes_span(), std::byte{0});
+      kernels::set_zero(of->gradient);
   }
 }
 
@@ -204,7 +209,7 @@ void parameter_set::install(const std::string& name, const tensor_list& state) {
         fmt::format("parameter {} is {} {} here, and {} {} in what is installed", name,
                     kernels::name(mine[i].type()), to_string(mine[i].shape()),
                     kernels::name(state[i].type()), to_string(state[i].shape())));
-    std::ranges::copy(state[i].bytes_span(), mine[i].bytes_span().begin());
+    kernels::copy(state[i], mine[i]);
   }
 }
 

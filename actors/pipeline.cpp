@@ -8,6 +8,7 @@
 
 #include "actors/model_layout.hpp"
 #include "actors/plan/check.hpp"
+#include "actors/sequencer.hpp"
 #include "actors/stage.hpp"
 #include "actors/trainer_actor.hpp"
 #include "actors/trainer_messages.hpp"
@@ -90,6 +91,7 @@ struct pipeline::implementation {
   std::shared_ptr<net::network> network;
   std::vector<caf::actor> stages;
   caf::actor trainer;
+  caf::actor sequencer; ///< of a network that needs one
   std::vector<std::vector<std::string>> parts;
 
   ~implementation() {
@@ -98,6 +100,8 @@ struct pipeline::implementation {
     caf::scoped_actor self{*system};
     if (trainer) // First, so that it does not take the stages' end for a fault.
       stages.insert(stages.begin(), std::move(trainer));
+    if (sequencer)
+      stages.push_back(std::move(sequencer));
     for (const auto& each : stages)
       self->send_exit(each, caf::exit_reason::user_shutdown);
     self->wait_for(stages);
@@ -147,6 +151,12 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
   }
   impl_->network =
     options.network ? options.network : net::make_local_network(options.plan.ranks + 1);
+  if (impl_->network->needs_order()) {
+    impl_->sequencer = spawn_sequencer(*impl_->system);
+    impl_->network->order_by([to = impl_->sequencer](const net::offer& what) {
+      compat::anon_tell(to, transfer_ready{what});
+    });
+  }
   if (!options.optimizer)
     options.optimizer = kernels::nn::make_adamw({});
 
@@ -162,7 +172,9 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
     stage->shared = layout.shared;
     stage->patience = options.patience;
     stage->work = std::make_unique<rank_work>(
-      rank, kernels::stream(kernels::make_cpu_device(), options.threads, options.memory_bytes),
+      rank,
+      kernels::stream(options.device ? options.device(rank) : kernels::make_cpu_device(),
+                      options.threads, options.memory_bytes),
       std::move(layout.chunks[static_cast<std::size_t>(rank)]),
       parameter_set(rank, layout.shared, options.optimizer));
     if (options.extra_time)
@@ -170,6 +182,8 @@ pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementa
         return extra(rank, task, split);
       };
     impl_->stages.push_back(spawn_stage(*impl_->system, std::move(stage), options.detached));
+    if (impl_->sequencer)
+      compat::anon_tell(impl_->sequencer, sequenced_stage{rank}, impl_->stages.back());
   }
   trainer->training = std::move(options.plan);
   trainer->stages = impl_->stages;

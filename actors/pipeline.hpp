@@ -68,6 +68,8 @@ struct pipeline_options {
   std::function<double(std::uint64_t)> learning_rate = {};      ///< by step; default: 1e-3
   double clip = 0; ///< global gradient norm; 0: no clipping
   std::uint64_t seed = 1;
+  /// Each rank's device, by which its chunks compute. Default: the processor.
+  std::function<std::shared_ptr<kernels::device>(std::int32_t rank)> device = {};
   int threads = 1;                            ///< of each stage's matrix products
   std::size_t memory_bytes = 0;               ///< limit of each stage; 0: none
   std::chrono::milliseconds deadline{60'000}; ///< without progress, a step is given up

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "actors/weight_versions.hpp"
+#include "kernels/copy.hpp"
 
 namespace sluice::actors {
 
@@ -82,6 +83,7 @@ void rank_work::begin(const begin_step& step, const plan::plan& of, std::uint64_
   context_ = {.purpose = step.purpose, .seed = seed, .step = step.step};
   plan_ = &of;
   losses_.clear();
+  computed_losses_.clear();
   held_ = 0;
   peak_held_ = 0;
   stream_.pool().reset_peaks();
@@ -160,11 +162,13 @@ tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs
     of.hosted.module->forward(stream_, context(which.micro_batch), std::move(inputs), slot.saved);
   charge_as_activation(slot.saved);
   if (step_.purpose != kernels::nn::purpose::predict) {
-    const auto losses = of.hosted.losses;
-    for (std::int32_t i = 0; i < losses; ++i)
-      losses_.push_back({which.micro_batch, of.hosted.first_loss + i,
-                         outputs.at(static_cast<std::size_t>(i)).span<double>()[0]});
-    outputs.erase(outputs.begin(), outputs.begin() + losses);
+    const auto count = of.hosted.losses;
+    for (std::int32_t i = 0; i < count; ++i)
+      computed_losses_.push_back({which.micro_batch, of.hosted.first_loss + i,
+                                  outputs.at(static_cast<std::size_t>(i))});
+    if (stream_.where().is_host()) // else the device is not waited for
+      losses();
+    outputs.erase(outputs.begin(), outputs.begin() + count);
     if (plan_->route(which.micro_batch).back() == which.chunk)
       outputs.clear();
   }
@@ -277,6 +281,14 @@ void rank_work::abandon() noexcept {
       if (slot->micro_batch >= 0)
         release(*slot);
   losses_.clear();
+  computed_losses_.clear();
+}
+
+const std::vector<micro_batch_loss>& rank_work::losses() {
+  for (const auto& each : computed_losses_)
+    losses_.push_back({each.micro_batch, each.which, kernels::read_scalar(each.value)});
+  computed_losses_.clear();
+  return losses_;
 }
 
 stage_memory rank_work::memory() {

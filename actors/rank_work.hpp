@@ -55,7 +55,8 @@ public:
   /// Drops the activations of a step that failed.
   void abandon() noexcept;
 
-  const std::vector<micro_batch_loss>& losses() const noexcept { return losses_; }
+  /// Of the micro-batches so far. Fetches what lies on the device, so it waits for that.
+  const std::vector<micro_batch_loss>& losses();
   stage_memory memory();
 
   parameter_set& parameters() noexcept { return parameters_; }
@@ -78,7 +79,13 @@ private:
   kernels::nn::micro_batch context_; ///< what all micro-batches of the step share
   begin_step step_;
   std::vector<micro_batch_loss> losses_;
-  const plan::plan* plan_ = nullptr; ///< of the step under way
+  struct computed_loss {
+    std::int32_t micro_batch = 0;
+    std::int32_t which = 0; ///< of the model's losses
+    kernels::tensor value = {};
+  };
+  std::vector<computed_loss> computed_losses_; ///< not fetched yet
+  const plan::plan* plan_ = nullptr;           ///< of the step under way
   bool reserved_ = false;
   kernels::buffer_pool::task_demand twin_demand_;
   std::int32_t held_ = 0;

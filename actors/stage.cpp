@@ -37,6 +37,10 @@ stage_state::stage_state(caf::event_based_actor* self, std::shared_ptr<stage_con
     endpoint_(config_->network->at(config_->rank)),
     training_(config_->training, config_->rank) {}
 
+stage_state::~stage_state() {
+  endpoint_.close();
+}
+
 template <class Function>
 void stage_state::guarded(Function body) {
   try {
@@ -86,6 +90,9 @@ caf::behavior stage_state::make_behavior() {
                    description{message.epoch, config_->rank,
                                static_cast<std::int64_t>(tasks_.size()), waits_for()});
     },
+    [this](const transfers_committed& message) {
+      guarded([&] { endpoint_.commit(message.together); });
+    },
     [this](const send_state& message) { guarded([&] { on_send_state(message); }); },
     [this](const load_state& message) { guarded([&] { on_load_state(message); }); },
   };
@@ -97,6 +104,7 @@ void stage_state::on_set_up(const set_up& message) {
   trainer_ = caf::actor_cast<caf::actor>(self_->current_sender());
   epoch_ = message.epoch;
   seed_ = message.seed;
+  endpoint_.open(work_.stream());
   work_.set_up(seed_);
   compat::tell(self_, trainer_, stage_ready{epoch_, config_->rank});
 }
@@ -200,7 +208,13 @@ void stage_state::start(const plan::task& task, std::int64_t since_ns) {
   const auto more = config_->extra_time ? config_->extra_time(task, split) : caf::timespan{0};
   if (more <= caf::timespan{0}) {
     due_ns_ = now_ns();
-    compat::tell(self_, self_, task_done{epoch_, task});
+    if (work_.stream().where().is_host())
+      compat::tell(self_, self_, task_done{epoch_, task});
+    else // The stage stays free for messages while the device works.
+      work_.stream().where().when_done(
+        [to = caf::actor_cast<caf::actor>(self_), done = task_done{epoch_, task}] {
+          compat::anon_tell(to, done);
+        });
     return;
   }
   // Counted from when the device was free, so that a busy device does not add up the lateness of

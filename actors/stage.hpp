@@ -46,6 +46,10 @@ public:
 
   stage_state(caf::event_based_actor* self, std::shared_ptr<stage_config> config);
 
+  ~stage_state();
+  stage_state(const stage_state&) = delete;
+  stage_state& operator=(const stage_state&) = delete;
+
   caf::behavior make_behavior();
 
 private:

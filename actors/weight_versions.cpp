@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/copy.hpp"
+
 namespace sluice::actors {
 
 weight_versions::weight_versions(parameter_set& of, std::int32_t chunk)
@@ -23,8 +25,7 @@ void weight_versions::use(std::int32_t version) {
 void weight_versions::update(kernels::stream& on, const apply& with) {
   std::vector<kernels::tensor> next;
   for (const auto& value : kept_.back()) {
-    auto& copy = next.emplace_back(on.allocate(value.type(), value.shape()));
-    std::ranges::copy(value.bytes_span(), copy.bytes_span().begin());
+    auto& copy = next.emplace_back(kernels::copied(on, value));
     copy.set_use(kernels::buffer_use::parameter);
   }
   kept_.push_back(std::move(next));

@@ -1,7 +1,9 @@
 #include "cli/devices.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -13,10 +15,34 @@
 #include "actors/emulation.hpp"
 #include "cli/atomic_file.hpp"
 #include "cli/failure.hpp"
+#include "cli/gpus.hpp"
 
 namespace sluice::cli {
 
 namespace {
+
+/// The number in "cuda:3". Errors: usage_error.
+int index_of_gpu(const std::string& device) {
+  int index = -1;
+  const auto* end = device.data() + device.size();
+  const auto read = device.starts_with("cuda:")
+                    ? std::from_chars(device.data() + 5, end, index)
+                    : std::from_chars_result{device.data(), std::errc::invalid_argument};
+  if (read.ec != std::errc{} || read.ptr != end || index < 0)
+    throw usage_error(
+      fmt::format("--device {}: write the number of the GPU, as in cuda:0", device));
+  return index;
+}
+
+void check_gpu(const std::string& device) {
+  const auto index = index_of_gpu(device);
+  const auto gpus = list_gpus();
+  if (gpus.found.empty())
+    throw usage_error(fmt::format("--device {}: {}; stages run on cpu", device, gpus.why_none));
+  if (index >= static_cast<int>(gpus.found.size()))
+    throw usage_error(fmt::format("--device {}: there are {} GPUs, up to {}", device,
+                                  gpus.found.size(), gpus.found.back().name));
+}
 
 void check_one(const std::string& device) {
   if (device == "cpu")
@@ -26,11 +52,11 @@ void check_one(const std::string& device) {
                                   "not mixed with others; give it alone",
                                   device));
   if (device.starts_with("cuda"))
-    throw usage_error(
-      fmt::format("--device {}: this build has no CUDA; stages run on cpu", device));
-  throw usage_error(fmt::format("--device {}: not a device; there are cpu and emulated (see "
-                                "`sluice devices`)",
-                                device));
+    return check_gpu(device);
+  throw usage_error(
+    fmt::format("--device {}: not a device; there are cpu, cuda:N and emulated (see "
+                "`sluice devices`)",
+                device));
 }
 
 /// What the compiler was told to use, which decides the bits of the results.
@@ -62,12 +88,17 @@ struct found_device {
 
 std::vector<found_device> all_devices() {
   const auto cores = std::max(1u, std::thread::hardware_concurrency());
-  return {
+  std::vector<found_device> all{
     {"cpu", true, fmt::format("{} core{}, {}", cores, cores == 1 ? "" : "s", instruction_set())},
     {"emulated", true,
      "tasks that take time without computing: emulated:F=10ms:B=10ms:W=10ms:jitter="
-     "lognormal/0.3:slow=0.1x4:seed=7"},
-    {"cuda", false, "not in this build"}};
+     "lognormal/0.3:slow=0.1x4:seed=7"}};
+  const auto gpus = list_gpus();
+  for (const auto& each : gpus.found)
+    all.push_back({each.name, true, each.what});
+  if (gpus.found.empty())
+    all.push_back({"cuda", false, gpus.why_none});
+  return all;
 }
 
 void list_devices(const std::string& json) {
@@ -87,17 +118,40 @@ void list_devices(const std::string& json) {
 
 } // namespace
 
-void check_devices(const std::string& devices, int stages) {
-  int count = 0;
-  for (std::size_t begin = 0; begin <= devices.size(); ++count) {
+std::vector<std::string> check_devices(const std::string& devices, int stages) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= devices.size();) {
     const auto end = std::min(devices.find(',', begin), devices.size());
-    check_one(devices.substr(begin, end - begin));
+    names.push_back(devices.substr(begin, end - begin));
+    check_one(names.back());
     begin = end + 1;
   }
+  const auto count = static_cast<int>(names.size());
   if (count != 1 && count != stages)
     throw usage_error(fmt::format("--device {}: {} devices for {} stages; give one for all or one "
                                   "for each",
                                   devices, count, stages));
+  names.resize(static_cast<std::size_t>(stages), names.front());
+  return names;
+}
+
+void place_stages(actors::pipeline_options& options, const std::vector<std::string>& devices) {
+  std::vector<std::int32_t> gpu_ranks;
+  std::set<int> indexes;
+  for (std::size_t rank = 0; rank < devices.size(); ++rank)
+    if (devices[rank].starts_with("cuda")) {
+      gpu_ranks.push_back(static_cast<std::int32_t>(rank));
+      indexes.insert(index_of_gpu(devices[rank]));
+    }
+  if (gpu_ranks.empty())
+    return;
+  options.device = [devices](std::int32_t rank) {
+    const auto& name = devices.at(static_cast<std::size_t>(rank));
+    return name == "cpu" ? kernels::make_cpu_device() : open_gpu(index_of_gpu(name));
+  };
+  // NCCL wants a GPU for each rank; stages that share one go by hand-off.
+  if (indexes.size() == gpu_ranks.size())
+    options.network = gpu_network(static_cast<std::int32_t>(devices.size()), std::move(gpu_ranks));
 }
 
 void add_devices_command(CLI::App& app) {

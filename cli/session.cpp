@@ -28,7 +28,7 @@ plan::plan plan_of(const recipe& what, const execution& how) {
 }
 
 actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan) {
-  check_devices(how.device, how.stages);
+  const auto devices = check_devices(how.device, how.stages);
   if (how.credits == "auto" && how.memory.empty())
     throw usage_error("--credits auto fills the stages' memory: say how much it is with --memory, "
                       "as in --memory 512MiB");
@@ -61,6 +61,7 @@ actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::
       .threads = how.threads,
       .memory_bytes = how.memory.empty() ? 0 : parse_bytes(how.memory, "memory"),
       .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(how.deadline * 1000))};
+    place_stages(options, devices);
     if (how.credits == "auto")
       actors::fit_credits_to_memory(options, batch_maker(what).blank(what.micro_batch_size));
     return actors::pipeline(std::move(options));

@@ -96,8 +96,8 @@ void add_execution_options(CLI::App& to, execution& how) {
   add(to, "--threads", how.threads, "threads of a stage's matrix products", "N",
       whole_number(1, 1024));
   add(to, "--device", how.device,
-      "of the stages, one or a list: see `sluice devices`; emulated:F=10ms:B=10ms:W=10ms runs the "
-      "plan without computing",
+      "of the stages, one or a list: cuda:0,cuda:1; see `sluice devices`; "
+      "emulated:F=10ms:B=10ms:W=10ms runs the plan without computing",
       "NAME", {});
   add(to, "--memory", how.memory, "limit of each stage, as in 512MiB [none]", "SIZE", size_text());
   add(to, "--deadline", how.deadline, "seconds without progress after which a step fails",

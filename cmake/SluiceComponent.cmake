@@ -5,19 +5,20 @@
 add_library(sluice_flags INTERFACE)
 target_compile_features(sluice_flags INTERFACE cxx_std_20)
 target_link_libraries(sluice_flags INTERFACE Threads::Threads)
-target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wpedantic
-  $<$<BOOL:${SLUICE_WARNINGS_AS_ERRORS}>:-Werror>)
+target_compile_options(sluice_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${SLUICE_WARNINGS_AS_ERRORS}>>:-Werror>)
 
 set(march "${SLUICE_INSTRUCTION_SET}")
 if(NOT march AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(march x86-64-v3)
 endif()
 if(march)
-  target_compile_options(sluice_flags INTERFACE -march=${march})
+  target_compile_options(sluice_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=${march}>)
 endif()
 if(SLUICE_SANITIZE)
-  target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
-    -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  target_compile_options(sluice_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
+    -fsanitize=${SLUICE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <mutex>
 #include <span>
 #include <stdexcept>
@@ -131,7 +130,7 @@ block* buffer_pool::core::take_from_device(std::size_t size_class) {
 
 void buffer_pool::core::release(block* returned) {
   if (poison)
-    std::memset(returned->memory, 0xFF, returned->capacity_bytes);
+    memory->fill(returned->memory, std::byte{0xFF}, returned->capacity_bytes);
   const std::lock_guard lock(guard);
   if (returned->noted)
     --noted_live[returned->size_class];
@@ -174,7 +173,7 @@ tensor buffer_pool::allocate(dtype type, const shape& extents) {
 
 tensor buffer_pool::zeros(dtype type, const shape& extents) {
   auto result = allocate(type, extents);
-  std::memset(result.bytes_span().data(), 0, result.bytes());
+  core_->memory->fill(result.bytes_span().data(), std::byte{0}, result.bytes());
   return result;
 }
 
@@ -338,6 +337,10 @@ tensor tensor::slice(std::int64_t first, std::int64_t count) const {
   result.shape_ = kernels::shape(std::span<const std::int64_t>(extents.data(), shape_.rank()));
   result.offset_bytes_ += static_cast<std::size_t>(first) * row_bytes;
   return result;
+}
+
+device* tensor::where() const noexcept {
+  return block_ == nullptr ? nullptr : block_->home->memory.get();
 }
 
 bool tensor::unique() const noexcept {

@@ -6,9 +6,9 @@
 
 namespace sluice::kernels {
 
-/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids. The
-/// operations here compute in float32 and float64; the others pass between modules, which may do
-/// with them what they like.
+/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids; bfloat16
+/// for GPUs, whose kernels compute with it in float32. The processor's operations compute in float32
+/// and float64; the other types pass between modules, which may do with them what they like.
 enum class dtype : std::uint8_t { float32, float64, int32, int64, boolean, bfloat16 };
 inline constexpr std::size_t dtypes = 6;
 
@@ -27,6 +27,11 @@ std::size_t size_bytes(dtype type) noexcept;
 
 /// The name as safetensors writes it: "F32", "F64", "I32", "I64", "BOOL", "BF16".
 std::string_view name(dtype type) noexcept;
+
+/// What sums and statistics over elements of `type` are kept in.
+constexpr dtype accumulation_type(dtype type) noexcept {
+  return type == dtype::bfloat16 ? dtype::float32 : type;
+}
 
 /// The reverse of name(). Errors: std::invalid_argument for a name that is none of ours.
 dtype dtype_from_name(std::string_view name);

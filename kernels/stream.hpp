@@ -25,6 +25,10 @@ public:
 
   buffer_pool& pool() noexcept { return pool_; }
   int threads() const noexcept { return threads_; }
+  device& where() const noexcept { return *pool_.memory(); }
+
+  /// What runs in place of the processor's code; null on the processor.
+  ops::device_operations* operations() const noexcept { return where().operations(); }
 
   tensor allocate(dtype type, const shape& extents) { return pool_.allocate(type, extents); }
   tensor zeros(dtype type, const shape& extents) { return pool_.zeros(type, extents); }

@@ -13,6 +13,7 @@ namespace sluice::kernels {
 
 struct block;
 class buffer_pool;
+class device;
 
 /// What a buffer is held for; the pool accounts for its bytes under this heading.
 enum class buffer_use : std::uint8_t {
@@ -80,6 +81,9 @@ public:
   /// Errors: std::out_of_range.
   tensor slice(std::int64_t first, std::int64_t count) const;
 
+  /// The device that its buffer lies on; null when absent.
+  device* where() const noexcept;
+
   /// Whether this is the only handle to the buffer.
   bool unique() const noexcept;
 
@@ -98,7 +102,9 @@ public:
 private:
   friend class buffer_pool;
   tensor(block* held, dtype type, kernels::shape extents) noexcept
-    : block_(held), type_(type), shape_(extents) {}
+    : block_(held),
+      type_(type),
+      shape_(extents) {}
   void* checked_data(dtype expected) const;
 
   block* block_ = nullptr;

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "kernels/buffer_pool.hpp"
+#include "kernels/stream.hpp"
 #include "kernels/tensor.hpp"
+#include "net/offer.hpp"
 #include "net/transfer.hpp"
 
 namespace sluice::net {
@@ -40,6 +43,17 @@ public:
 
   /// Drops all transfers of `epoch` and earlier, arrived or yet to come.
   virtual void forget(std::uint64_t epoch) = 0;
+
+  /// Before the first send, with the stream that the owner computes on. May wait for the other
+  /// ranks to do the same. Errors: what keeps a channel from being made.
+  virtual void open(kernels::stream&) {}
+
+  /// On a network that needs an order: transfers, some of them to or from this rank, that are next
+  /// in it, and go together. Every rank gets those that concern it in one and the same order.
+  virtual void commit(std::span<const offer>) {}
+
+  /// The owner's last call: gives up what is still under way.
+  virtual void close() noexcept {}
 };
 
 /// The ends of one set of ranks.
@@ -48,6 +62,13 @@ public:
   virtual ~network() = default;
 
   virtual endpoint& at(std::int32_t rank) = 0;
+
+  /// Whether transfers run only when somebody has put them in one order for all ranks.
+  virtual bool needs_order() const { return false; }
+
+  /// Who does so: is told what is ready, on the sender's thread, and has commit() called. Before
+  /// the first send.
+  virtual void order_by(std::function<void(const offer&)>) {}
 };
 
 } // namespace sluice::net

@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "kernels/copy.hpp"
 #include "net/inbox.hpp"
 
 namespace sluice::net {
@@ -123,7 +124,7 @@ private:
       if (options_.poison)
         for (auto& each : sent)
           if (each && each.unique())
-            std::ranges::fill(each.bytes_span(), std::byte{0xFF});
+            each.where()->fill(each.bytes_span().data(), std::byte{0xFF}, each.bytes());
     });
   }
 
@@ -133,8 +134,7 @@ private:
       auto& to = result.emplace_back();
       if (!each)
         continue;
-      to = wire_.allocate(each.type(), each.shape());
-      std::ranges::copy(each.bytes_span(), to.bytes_span().begin());
+      to = kernels::copied(wire_, each);
     }
     return result;
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "kernels/copy.hpp"
 #include "kernels/nn/sequential.hpp"
 #include "kernels/ops/add.hpp"
 #include "kernels/ops/sum_of_squares.hpp"
@@ -47,7 +48,7 @@ public:
 
   void step(kernels::stream& on, kernels::nn::parameter& what, std::span<kernels::tensor> state,
             double learning_rate, std::uint64_t step_number, double gradient_scale) const override {
-    std::ranges::copy(std::as_const(what.gradient).bytes_span(), state.back().bytes_span().begin());
+    kernels::copy(what.gradient, state.back());
     inner_->step(on, what, state.first(state.size() - 1), learning_rate, step_number,
                  gradient_scale);
   }

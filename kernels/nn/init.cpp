@@ -4,7 +4,10 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <span>
+#include <vector>
 
+#include "kernels/device.hpp"
 #include "kernels/ops/random.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -39,7 +42,9 @@ void fill_normal(std::span<T> values, double deviation, const ops::random_key& k
 
 void fill_initial(tensor& value, initial_value how, std::uint64_t seed, std::string_view name) {
   ops::with_float(value.type(), "initial values", [&]<class T>(T) {
-    const auto elements = value.span<T>();
+    const bool here = value.where()->is_host();
+    std::vector<T> staged(here ? 0 : static_cast<std::size_t>(value.elements()));
+    const auto elements = here ? value.span<T>() : std::span<T>(staged);
     switch (how.what) {
     case initial_value::kind::zeros:
       std::ranges::fill(elements, T{0});
@@ -51,6 +56,8 @@ void fill_initial(tensor& value, initial_value how, std::uint64_t seed, std::str
       fill_normal(elements, how.deviation, {seed, 0, ops::hash_name(name), initial_values});
       break;
     }
+    if (!here)
+      value.where()->upload(value.bytes_span().data(), staged.data(), value.bytes());
   });
 }
 

@@ -1,9 +1,9 @@
 #include "kernels/nn/tie.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 
+#include "kernels/copy.hpp"
 #include "kernels/ops/add.hpp"
 
 namespace sluice::kernels::nn {
@@ -71,7 +71,7 @@ void add_tied_gradients(stream& on, std::span<parameter* const> all) {
 
 void zero_gradients(std::span<parameter* const> all) {
   for (auto* each : all)
-    std::memset(each->gradient.bytes_span().data(), 0, each->gradient.bytes());
+    set_zero(each->gradient);
 }
 
 } // namespace sluice::kernels::nn

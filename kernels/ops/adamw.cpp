@@ -2,15 +2,20 @@
 
 #include <cmath>
 
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
 
-void adamw(stream&, tensor& value, const tensor& gradient, adamw_state state,
+void adamw(stream& on, tensor& value, const tensor& gradient, adamw_state state,
            const adamw_settings& settings) {
   require(gradient, value.type(), value.shape(), "adamw", "gradient");
   require(state.mean, value.type(), value.shape(), "adamw", "mean");
   require(state.squares, value.type(), value.shape(), "adamw", "squares");
+  if (auto* device = on.operations()) {
+    device->adamw(value, gradient, state, settings);
+    return;
+  }
   const auto count = static_cast<double>(settings.step);
   const double correction1 = 1 - std::pow(settings.beta1, count);
   const double correction2 = 1 - std::pow(settings.beta2, count);

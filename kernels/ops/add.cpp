@@ -1,5 +1,6 @@
 #include "kernels/ops/add.hpp"
 
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
@@ -7,6 +8,10 @@ namespace sluice::kernels::ops {
 tensor add(stream& on, const tensor& left, const tensor& right) {
   require(right, left.type(), left.shape(), "add", "the right operand");
   auto sum = on.allocate(left.type(), left.shape());
+  if (auto* device = on.operations()) {
+    device->add(left, right, sum);
+    return sum;
+  }
   with_float(left.type(), "add", [&]<class T>(T) {
     const T* a = left.data<T>();
     const T* b = right.data<T>();
@@ -17,8 +22,12 @@ tensor add(stream& on, const tensor& left, const tensor& right) {
   return sum;
 }
 
-void add_into(stream&, tensor& to, const tensor& what) {
+void add_into(stream& on, tensor& to, const tensor& what) {
   require(what, to.type(), to.shape(), "add", "what is added");
+  if (auto* device = on.operations()) {
+    device->add(to, what, to);
+    return;
+  }
   with_float(to.type(), "add", [&]<class T>(T) {
     const T* from = what.data<T>();
     T* into = to.data<T>();

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/product.hpp"
 #include "kernels/ops/require.hpp"
 #include "kernels/ops/softmax.hpp"
@@ -217,8 +218,13 @@ void copy_operands(const tensor& packed, const head_place& at, workspace& space)
 attention_result causal_attention(stream& on, const tensor& packed, std::int64_t heads,
                                   const dropout_mask& mask) {
   const auto e = measure(packed, heads);
-  attention_result result{on.allocate(packed.type(), {e.samples, e.length, e.width()}),
-                          on.allocate(packed.type(), {e.samples, e.heads, e.length})};
+  attention_result result{
+    on.allocate(packed.type(), {e.samples, e.length, e.width()}),
+    on.allocate(accumulation_type(packed.type()), {e.samples, e.heads, e.length})};
+  if (auto* device = on.operations()) {
+    device->attention(packed, mask, result.output, result.log_sums);
+    return result;
+  }
   auto space = make_workspace(on, packed.type(), e, workspace::dq);
   with_float(packed.type(), "attention", [&]<class T>(T) {
     T* log_sums = result.log_sums.template data<T>();
@@ -240,6 +246,10 @@ tensor causal_attention_backward(stream& on, const tensor& output_gradient, cons
   require(output_gradient, packed.type(), {e.samples, e.length, e.width()}, "attention",
           "the output's gradient");
   auto gradient = on.allocate(packed.type(), packed.shape());
+  if (auto* device = on.operations()) {
+    device->attention_backward(on, {output_gradient, packed, log_sums}, mask, gradient);
+    return gradient;
+  }
   auto space = make_workspace(on, packed.type(), e, workspace::parts);
   with_float(packed.type(), "attention", [&]<class T>(T) {
     const T* sums = log_sums.data<T>();

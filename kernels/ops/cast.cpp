@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/device_operations.hpp"
+
 namespace sluice::kernels::ops {
 
 namespace {
@@ -51,6 +53,10 @@ void with_floating(dtype type, Body&& body) {
 
 tensor cast(stream& on, const tensor& from, dtype to) {
   auto result = on.allocate(to, from.shape());
+  if (auto* device = on.operations()) {
+    device->cast(from, result);
+    return result;
+  }
   with_floating(from.type(), [&]<class From>(From) {
     with_floating(to, [&]<class To>(To) {
       const auto source = from.span<From>();

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
@@ -44,6 +45,10 @@ tensor dropout(stream& on, tensor values, const dropout_mask& mask) {
     return values;
   auto result = values.unique() ? values : on.allocate(values.type(), values.shape());
   const auto samples = values.shape().rank() == 0 ? 1 : values.shape()[0];
+  if (auto* device = on.operations()) {
+    device->dropout(values, result, samples, mask);
+    return result;
+  }
   with_float(values.type(), "dropout", [&]<class T>(T) {
     drop<T>(std::as_const(values).template span<T>(), result.template span<T>(), samples, mask);
   });

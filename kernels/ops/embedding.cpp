@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
@@ -18,6 +19,8 @@ void check(const tensor& ids, const tensor& tokens, const tensor& positions) {
   if (ids.shape()[1] > positions.shape()[0])
     throw std::out_of_range(fmt::format("embedding: a sequence of {} in a model of length {}",
                                         ids.shape()[1], positions.shape()[0]));
+  if (!ids.where()->is_host()) // there the kernel gives NaN for such an id
+    return;
   const auto vocabulary = tokens.shape()[0];
   for (const auto id : ids.span<std::int32_t>())
     if (id < 0 || id >= vocabulary)
@@ -32,6 +35,10 @@ tensor embedding(stream& on, const tensor& ids, const tensor& tokens, const tens
   const auto columns = tokens.shape()[1];
   const auto length = ids.shape()[1];
   auto output = on.allocate(tokens.type(), {ids.shape()[0], length, columns});
+  if (auto* device = on.operations()) {
+    device->embedding(ids, tokens, positions, output);
+    return output;
+  }
   with_float(tokens.type(), "embedding", [&]<class T>(T) {
     const auto indices = ids.span<std::int32_t>();
     for (std::int64_t i = 0; i < ids.elements(); ++i) {
@@ -45,13 +52,17 @@ tensor embedding(stream& on, const tensor& ids, const tensor& tokens, const tens
   return output;
 }
 
-void embedding_backward(stream&, const tensor& output_gradient, const tensor& ids,
+void embedding_backward(stream& on, const tensor& output_gradient, const tensor& ids,
                         tensor& tokens_gradient, tensor& positions_gradient) {
   check(ids, tokens_gradient, positions_gradient);
   const auto columns = tokens_gradient.shape()[1];
   const auto length = ids.shape()[1];
   require(output_gradient, tokens_gradient.type(), {ids.shape()[0], length, columns}, "embedding",
           "the output's gradient");
+  if (auto* device = on.operations()) {
+    device->embedding_backward(output_gradient, ids, tokens_gradient, positions_gradient);
+    return;
+  }
   with_float(output_gradient.type(), "embedding", [&]<class T>(T) {
     const auto indices = ids.span<std::int32_t>();
     for (std::int64_t i = 0; i < ids.elements(); ++i) {

@@ -1,6 +1,7 @@
 #include "kernels/ops/gelu.hpp"
 
 #include "kernels/ops/math.hpp"
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
@@ -36,6 +37,10 @@ void backward(const T* dy, const T* x, T* dx, std::int64_t count) {
 
 tensor gelu(stream& on, const tensor& input) {
   auto output = on.allocate(input.type(), input.shape());
+  if (auto* device = on.operations()) {
+    device->gelu(input, output);
+    return output;
+  }
   with_float(input.type(), "gelu",
              [&]<class T>(T) { forward(input.data<T>(), output.data<T>(), input.elements()); });
   return output;
@@ -44,6 +49,10 @@ tensor gelu(stream& on, const tensor& input) {
 tensor gelu_backward(stream& on, const tensor& output_gradient, const tensor& input) {
   require(output_gradient, input.type(), input.shape(), "gelu", "the output's gradient");
   auto gradient = on.allocate(input.type(), input.shape());
+  if (auto* device = on.operations()) {
+    device->gelu_backward(output_gradient, input, gradient);
+    return gradient;
+  }
   with_float(input.type(), "gelu", [&]<class T>(T) {
     backward(output_gradient.data<T>(), input.data<T>(), gradient.data<T>(), input.elements());
   });

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/ops/lanes.hpp"
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
@@ -65,7 +66,11 @@ layer_norm_result layer_norm(stream& on, const tensor& input, const tensor& weig
   const auto rows = input.shape().rows();
   const auto columns = input.shape()[-1];
   layer_norm_result result{on.allocate(input.type(), input.shape()),
-                           on.allocate(input.type(), {2, rows})};
+                           on.allocate(accumulation_type(input.type()), {2, rows})};
+  if (auto* device = on.operations()) {
+    device->layer_norm(input, {weight, bias}, result.output, result.statistics);
+    return result;
+  }
   with_float(input.type(), "layer_norm", [&]<class T>(T) {
     auto* kept = result.statistics.template data<T>();
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -86,6 +91,10 @@ tensor layer_norm_again(stream& on, const tensor& input, const tensor& statistic
   const auto rows = input.shape().rows();
   const auto columns = input.shape()[-1];
   auto output = on.allocate(input.type(), input.shape());
+  if (auto* device = on.operations()) {
+    device->layer_norm_again(input, statistics_, {weight, bias}, output);
+    return output;
+  }
   with_float(input.type(), "layer_norm", [&]<class T>(T) {
     const T* kept = statistics_.data<T>();
     for (std::int64_t i = 0; i < rows; ++i)
@@ -105,6 +114,11 @@ layer_norm_gradients layer_norm_backward(stream& on, const tensor& output_gradie
   const auto columns = input.shape()[-1];
   layer_norm_gradients result{on.allocate(input.type(), input.shape()),
                               on.zeros(input.type(), {2, columns})};
+  if (auto* device = on.operations()) {
+    device->layer_norm_backward(on, {output_gradient, input, statistics_, weight}, result.input,
+                                result.affine);
+    return result;
+  }
   with_float(input.type(), "layer_norm", [&]<class T>(T) {
     const T* kept = statistics_.data<T>();
     T* weight_gradient = result.affine.template data<T>();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/product.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -63,6 +64,10 @@ void linear_weight_gradient(stream& on, const tensor& output_gradient, const ten
   linear_weight_gradient(on, output_gradient, input, weight_gradient);
   const auto columns = output_gradient.shape()[-1];
   require(bias_gradient, output_gradient.type(), {columns}, "linear", "the bias's gradient");
+  if (auto* device = on.operations()) {
+    device->add_rows(on, output_gradient, bias_gradient);
+    return;
+  }
   with_float(output_gradient.type(), "linear", [&]<class T>(T) {
     add_rows(output_gradient.data<T>(), bias_gradient.data<T>(), output_gradient.shape().rows(),
              columns);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/product_backend.hpp"
 
 namespace sluice::kernels::ops {
@@ -53,7 +54,9 @@ void product(stream& on, const_matrix a, const_matrix b, matrix c, write_mode mo
   check(a, b, c, bias);
   if (c.rows == 0 || c.columns == 0)
     return;
-  if (a.type == dtype::float64)
+  if (auto* device = on.operations())
+    device->product(on, a, b, c, mode, bias);
+  else if (a.type == dtype::float64)
     multiply_plainly(a, b, c, mode, bias ? bias.data<double>() : nullptr);
   else if (a.columns == 0)
     multiply_plainly(a, b, c, mode, bias ? bias.data<float>() : nullptr);

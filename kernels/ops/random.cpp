@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/ops/philox.hpp"
+
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -12,30 +14,6 @@ namespace sluice::kernels::ops {
 namespace {
 
 constexpr std::size_t width = random_group / 4;
-constexpr std::uint32_t multiplier0 = 0xD2511F53U;
-constexpr std::uint32_t multiplier1 = 0xCD9E8D57U;
-constexpr std::uint32_t weyl0 = 0x9E3779B9U;
-constexpr std::uint32_t weyl1 = 0xBB67AE85U;
-
-std::uint64_t mix(std::uint64_t x) noexcept { // splitmix64's finaliser
-  x += 0x9E3779B97F4A7C15U;
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31U);
-}
-
-// What is the same for all groups of a call. Of step and sample the low halves count; their high
-// halves join the key, so that nothing repeats before 2^64.
-struct philox_call {
-  std::uint32_t key0, key1, sample, step, operation;
-};
-
-philox_call prepare(const random_key& key, std::uint64_t sample) noexcept {
-  const auto k =
-    mix(mix(key.seed) ^ mix(key.layer + 1) ^ (key.step >> 32U) * 3 ^ (sample >> 32U) * 5);
-  return {static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(k >> 32U),
-          static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(key.step), key.operation};
-}
 
 #ifdef __AVX2__
 
@@ -46,8 +24,8 @@ struct four_blocks {
   __m256i a, b, c, d;
 
   void round(std::uint32_t key0, std::uint32_t key1) noexcept {
-    const auto product0 = _mm256_mul_epu32(a, _mm256_set1_epi64x(multiplier0));
-    const auto product1 = _mm256_mul_epu32(c, _mm256_set1_epi64x(multiplier1));
+    const auto product0 = _mm256_mul_epu32(a, _mm256_set1_epi64x(philox_multiplier0));
+    const auto product1 = _mm256_mul_epu32(c, _mm256_set1_epi64x(philox_multiplier1));
     a = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), b),
                          _mm256_set1_epi64x(key0));
     c = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), d),
@@ -73,7 +51,7 @@ void one_group(const philox_call& call, std::uint64_t group, std::uint32_t* out)
   }
   auto key0 = call.key0;
   auto key1 = call.key1;
-  for (int round = 0; round < 10; ++round, key0 += weyl0, key1 += weyl1)
+  for (int round = 0; round < 10; ++round, key0 += philox_weyl0, key1 += philox_weyl1)
     for (auto& blocks : x)
       blocks.round(key0, key1);
   for (std::size_t i = 0; i < vectors; ++i) {
@@ -88,20 +66,9 @@ void one_group(const philox_call& call, std::uint64_t group, std::uint32_t* out)
 
 void one_group(const philox_call& call, std::uint64_t group, std::uint32_t* out) noexcept {
   for (std::size_t i = 0; i < width; ++i) {
-    std::array<std::uint32_t, 4> x{static_cast<std::uint32_t>(group * width + i), call.sample,
-                                   call.step, call.operation};
-    auto key0 = call.key0;
-    auto key1 = call.key1;
-    for (int round = 0; round < 10; ++round, key0 += weyl0, key1 += weyl1) {
-      const auto product0 = std::uint64_t{multiplier0} * x[0];
-      const auto product1 = std::uint64_t{multiplier1} * x[2];
-      x = {static_cast<std::uint32_t>(product1 >> 32U) ^ x[1] ^ key0,
-           static_cast<std::uint32_t>(product1),
-           static_cast<std::uint32_t>(product0 >> 32U) ^ x[3] ^ key1,
-           static_cast<std::uint32_t>(product0)};
-    }
+    const auto x = philox(call, static_cast<std::uint32_t>(group * width + i));
     for (std::size_t word = 0; word < 4; ++word)
-      out[word * width + i] = x[word];
+      out[word * width + i] = x.words[word];
   }
 }
 
@@ -118,7 +85,7 @@ std::uint64_t hash_name(std::string_view name) noexcept {
 
 void random_words(const random_key& key, std::uint64_t sample, std::uint64_t first_element,
                   std::span<std::uint32_t> words) noexcept {
-  const auto call = prepare(key, sample);
+  const auto call = prepare_philox(key, sample);
   auto group = first_element / random_group;
   std::size_t done = 0;
   for (; done + random_group <= words.size(); done += random_group)

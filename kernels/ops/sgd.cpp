@@ -1,15 +1,20 @@
 #include "kernels/ops/sgd.hpp"
 
+#include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
 
-void sgd(stream&, tensor& value, const tensor& gradient, tensor& velocity,
+void sgd(stream& on, tensor& value, const tensor& gradient, tensor& velocity,
          const sgd_settings& settings) {
   require(gradient, value.type(), value.shape(), "sgd", "gradient");
   const bool moves = settings.momentum != 0;
   if (moves)
     require(velocity, value.type(), value.shape(), "sgd", "velocity");
+  if (auto* device = on.operations()) {
+    device->sgd(value, gradient, velocity, settings);
+    return;
+  }
   with_float(value.type(), "sgd", [&]<class T>(T) {
     const auto rate = static_cast<T>(settings.learning_rate);
     const auto momentum = static_cast<T>(settings.momentum);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "kernels/stream.hpp"
 
 namespace sluice::kernels::ops {
@@ -9,5 +12,8 @@ namespace sluice::kernels::ops {
 /// exactly when all elements are.
 /// Errors: std::invalid_argument for integers.
 double sum_of_squares(stream& on, const tensor& values);
+
+/// That of each tensor. On a device the results come back together, so it waits once.
+std::vector<double> sums_of_squares(stream& on, std::span<const tensor> values);
 
 } // namespace sluice::kernels::ops

@@ -54,7 +54,7 @@ class EmulatedTest(SluiceTest):
     def test_lists_of_devices(self):
         mixed = self.refused("train", "--device", f"cpu,{DEVICE}", "--stages", 2)
         self.assertIn("not mixed", mixed)
-        self.assertIn("no CUDA", self.refused("train", "--device", "cpu,cuda:0", "--stages", 2))
+        self.assertIn("cuda:99: ", self.refused("train", "--device", "cpu,cuda:99", "--stages", 2))
         self.assertIn("3 devices for 2 stages",
                       self.refused("train", "--device", "cpu,cpu,cpu", "--stages", 2))
         self.assertIn("tpu", self.refused("train", "--device", "tpu"))
@@ -63,9 +63,10 @@ class EmulatedTest(SluiceTest):
     def test_devices_lists_what_there_is(self):
         text = self.output("devices")
         self.assertIn("core", text)
-        self.assertIn("not in this build", text)
+        self.assertRegex(text, "not in this build|no GPU|cuda:0")
         names = [each["name"] for each in self.json("devices")["devices"]]
-        self.assertEqual(names, ["cpu", "emulated", "cuda"])
+        self.assertEqual(names[:2], ["cpu", "emulated"])
+        self.assertTrue(names[2].startswith("cuda"))
 
 
 class CreditsTest(SluiceTest):

@@ -1,0 +1,21 @@
+#include "cli/gpus.hpp"
+
+#include <stdexcept>
+
+#include "net/local.hpp"
+
+namespace sluice::cli {
+
+gpu_list list_gpus() {
+  return {{}, "not in this build, which has no CUDA"};
+}
+
+std::shared_ptr<kernels::device> open_gpu(int) {
+  throw std::runtime_error(list_gpus().why_none);
+}
+
+std::shared_ptr<net::network> gpu_network(std::int32_t stages, std::vector<std::int32_t>) {
+  return net::make_local_network(stages + 1);
+}
+
+} // namespace sluice::cli
