@@ -87,8 +87,7 @@ bool is_at_an_end(const plan::plan& of, std::int32_t rank) {
 void fit_credits_to_memory(pipeline_options& options, const batch_part& sample) {
   if (options.memory_bytes == 0)
     throw std::invalid_argument("credits by memory need a limit of memory");
-  if (!options.optimizer)
-    options.optimizer = kernels::nn::make_adamw({});
+  use_recipes(options);
   auto& plan = options.plan;
   const auto layout = lay_out(layout_of(options));
   const auto by_chunk = footprints(options, layout, sample);

@@ -120,6 +120,7 @@ struct abort_step {
 struct step_aborted {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
+  std::string interrupted = {}; ///< what it was at, one line
 };
 
 /// Stage to trainer: something failed here; says rank, chunk, micro-batch and operation.
@@ -127,6 +128,7 @@ struct stage_failed {
   std::uint64_t epoch = 0;
   std::int32_t rank = 0;
   std::string what = {};
+  bool lasting = false; ///< a channel is gone: no later step can run either
 };
 
 /// Trainer to stage, when a step has made no progress: what are you waiting for? Urgent.

@@ -222,13 +222,14 @@ bool inspect(Inspector& f, abort_step& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, step_aborted& x) {
-  return f.object(x).fields(f.field("epoch", x.epoch), f.field("rank", x.rank));
+  return f.object(x).fields(f.field("epoch", x.epoch), f.field("rank", x.rank),
+                            f.field("interrupted", x.interrupted));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, stage_failed& x) {
   return f.object(x).fields(f.field("epoch", x.epoch), f.field("rank", x.rank),
-                            f.field("what", x.what));
+                            f.field("what", x.what), f.field("lasting", x.lasting));
 }
 
 template <class Inspector>

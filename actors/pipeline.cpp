@@ -6,10 +6,14 @@
 #include <caf/init_global_meta_objects.hpp>
 #include <fmt/format.h>
 
+#include "actors/caf_compat_io.hpp"
+#include "actors/crew.hpp"
+#include "actors/make_stage.hpp"
 #include "actors/model_layout.hpp"
 #include "actors/plan/check.hpp"
 #include "actors/sequencer.hpp"
 #include "actors/stage.hpp"
+#include "actors/text_of.hpp"
 #include "actors/trainer_actor.hpp"
 #include "actors/trainer_messages.hpp"
 #include "net/local.hpp"
@@ -20,17 +24,12 @@ void register_messages() {
   static std::once_flag once;
   std::call_once(once, [] {
     caf::core::init_global_meta_objects();
+    caf::io::middleman::init_global_meta_objects();
+    caf::init_global_meta_objects<caf::id_block::sluice_hosts>();
     caf::init_global_meta_objects<caf::id_block::sluice>();
     caf::init_global_meta_objects<caf::id_block::sluice_local>();
+    caf::init_global_meta_objects<caf::id_block::sluice_crew>();
   });
-}
-
-std::string text_of(const caf::error& problem) {
-  if (problem == caf::sec::request_receiver_down)
-    return "the pipeline has ended";
-  if (problem.context().match_elements<std::string>())
-    return problem.context().get_as<std::string>(0);
-  return caf::to_string(problem);
 }
 
 namespace {
@@ -49,6 +48,12 @@ struct own_system {
   system_config config;
   caf::actor_system system{config};
 };
+
+pipeline_error failure(const caf::error& problem) {
+  if (problem == caf::sec::request_receiver_down)
+    return pipeline_error("the pipeline has ended", true);
+  return pipeline_error(text_of(problem), problem == unusable);
+}
 
 /// Updates within a step leave no moment at which all stages could add gradients or norms.
 void check_asynchronous(const pipeline_options& options, const model_layout& layout) {
@@ -85,14 +90,25 @@ layout_request layout_of(const pipeline_options& options) {
           options.recompute, options.recompute_ranks, options.values};
 }
 
+void use_recipes(pipeline_options& options) {
+  if (options.model && !options.layers)
+    options.layers = [of = *options.model] { return make_layers(of); };
+  if (!options.optimizer)
+    options.optimizer = make_optimizer(options.update.value_or(optimizer_recipe{}));
+}
+
 struct pipeline::implementation {
+  std::shared_ptr<actors::crew> crew; // Goes last: the actors live in its system.
   std::unique_ptr<own_system> owned;
   caf::actor_system* system = nullptr;
   std::shared_ptr<net::network> network;
-  std::vector<caf::actor> stages;
+  std::vector<caf::actor> stages;  ///< of this process
+  std::vector<caf::actor> by_rank; ///< all
   caf::actor trainer;
   caf::actor sequencer; ///< of a network that needs one
   std::vector<std::vector<std::string>> parts;
+
+  void start(pipeline_options options, model_layout layout, crew_stages far);
 
   ~implementation() {
     if (system == nullptr)
@@ -114,7 +130,7 @@ struct pipeline::implementation {
     // No time-out here: the trainer has deadlines for all that it waits for.
     compat::ask(self.ptr(), trainer, caf::infinite, std::move(request))
       .receive([&](Answer& answer) { result = std::move(answer); },
-               [&](const caf::error& problem) { throw pipeline_error(text_of(problem)); });
+               [&](const caf::error& problem) { throw failure(problem); });
     return std::move(*result);
   }
 
@@ -128,73 +144,122 @@ struct pipeline::implementation {
         compat::ask(self, to, caf::infinite, asked)
           .then([promise](Answer& answer) { promise->set_value(std::move(answer)); },
                 [promise](const caf::error& problem) {
-                  promise->set_exception(std::make_exception_ptr(pipeline_error(text_of(problem))));
+                  promise->set_exception(std::make_exception_ptr(failure(problem)));
                 });
       });
     return result;
   }
 };
 
-pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementation>()) {
+namespace {
+
+/// Fills in what follows from the rest, and refuses what cannot run.
+void complete(pipeline_options& options) {
   if (options.refuse_dead_plans)
     if (const auto verdict = plan::check(options.plan); !verdict.live)
       throw std::invalid_argument("the plan cannot run: " + verdict.text);
+  use_recipes(options);
+  if (!options.learning_rate)
+    options.learning_rate = [](std::uint64_t) { return 1e-3; };
+  if (options.crew && (!options.model || !options.update))
+    throw std::invalid_argument("stages in other processes need the model and the optimizer as "
+                                "data");
+  if (options.crew && options.placement.size() != static_cast<std::size_t>(options.plan.ranks))
+    throw std::invalid_argument(
+      fmt::format("{} places for {} stages", options.placement.size(), options.plan.ranks));
+}
+
+stage_recipe recipe_of(const pipeline_options& options, const model_layout& layout) {
+  stage_recipe made{.plan = options.plan,
+                    .model = *options.model,
+                    .optimizer = *options.update,
+                    .recompute = options.recompute,
+                    .recompute_ranks = options.recompute_ranks,
+                    .threads = options.threads,
+                    .memory_bytes = options.memory_bytes};
+  for (const auto& layers : layout.part_layers)
+    made.cut.push_back(layers.size());
+  return made;
+}
+
+} // namespace
+
+pipeline::pipeline(pipeline_options options) : impl_(std::make_unique<implementation>()) {
+  complete(options);
   auto layout = lay_out(layout_of(options));
   take_over_skips(options.plan, layout);
   if (options.plan.asynchronous)
     check_asynchronous(options, layout);
-  impl_->parts = std::move(layout.part_layers);
-  impl_->system = options.system;
+  impl_->parts = layout.part_layers;
+  crew_stages far;
+  far.stages.resize(static_cast<std::size_t>(options.plan.ranks));
+  if (options.crew) {
+    impl_->crew = options.crew;
+    impl_->system = &options.crew->system();
+    try {
+      far = options.crew->hire_for(recipe_of(options, layout), layout.shared, options.placement);
+    } catch (const std::runtime_error& problem) {
+      throw pipeline_error(problem.what(), true);
+    }
+    impl_->network = far.network;
+  } else {
+    impl_->system = options.system;
+    impl_->network =
+      options.network ? options.network : net::make_local_network(options.plan.ranks + 1);
+  }
   if (impl_->system == nullptr) {
     impl_->owned = std::make_unique<own_system>();
     impl_->system = &impl_->owned->system;
   }
-  impl_->network =
-    options.network ? options.network : net::make_local_network(options.plan.ranks + 1);
   if (impl_->network->needs_order()) {
     impl_->sequencer = spawn_sequencer(*impl_->system);
     impl_->network->order_by([to = impl_->sequencer](const net::offer& what) {
       compat::anon_tell(to, transfer_ready{what});
     });
   }
-  if (!options.optimizer)
-    options.optimizer = kernels::nn::make_adamw({});
+  impl_->start(std::move(options), std::move(layout), std::move(far));
+}
 
-  const auto events = std::make_shared<const step_events>(std::move(options.events));
-  auto trainer = std::make_shared<trainer_config>();
-  trainer->events = events;
+/// Starts the stages of this process, and the trainer of all.
+void pipeline::implementation::start(pipeline_options options, model_layout layout,
+                                     crew_stages far) {
+  const stage_materials materials{.training = options.plan,
+                                  .optimizer = options.optimizer,
+                                  .network = network,
+                                  .device = options.device,
+                                  .threads = options.threads,
+                                  .memory_bytes = options.memory_bytes,
+                                  .patience = options.patience,
+                                  .events =
+                                    std::make_shared<const step_events>(std::move(options.events))};
+  auto made = std::make_shared<trainer_config>();
+  made->stages = std::move(far.stages);
+  made->events = materials.events;
   for (std::int32_t rank = 0; rank < options.plan.ranks; ++rank) {
-    auto stage = std::make_shared<stage_config>();
-    stage->rank = rank;
-    stage->training = options.plan;
-    stage->network = impl_->network;
-    stage->events = events;
-    stage->shared = layout.shared;
-    stage->patience = options.patience;
-    stage->work = std::make_unique<rank_work>(
-      rank,
-      kernels::stream(options.device ? options.device(rank) : kernels::make_cpu_device(),
-                      options.threads, options.memory_bytes),
-      std::move(layout.chunks[static_cast<std::size_t>(rank)]),
-      parameter_set(rank, layout.shared, options.optimizer));
+    auto& stage = made->stages[static_cast<std::size_t>(rank)];
+    if (stage)
+      continue;
+    auto config = make_stage(rank, materials, layout);
     if (options.extra_time)
-      stage->extra_time = [rank, extra = options.extra_time](const plan::task& task, bool split) {
+      config->extra_time = [rank, extra = options.extra_time](const plan::task& task, bool split) {
         return extra(rank, task, split);
       };
-    impl_->stages.push_back(spawn_stage(*impl_->system, std::move(stage), options.detached));
-    if (impl_->sequencer)
-      compat::anon_tell(impl_->sequencer, sequenced_stage{rank}, impl_->stages.back());
+    stage = spawn_stage(*system, std::move(config), options.detached);
+    stages.push_back(stage);
+    if (sequencer)
+      compat::anon_tell(sequencer, sequenced_stage{rank}, stage);
   }
-  trainer->training = std::move(options.plan);
-  trainer->stages = impl_->stages;
-  trainer->names = std::move(layout.names);
-  trainer->network = impl_->network;
-  trainer->seed = options.seed;
-  trainer->clip = options.clip;
-  trainer->deadline = options.deadline;
-  trainer->learning_rate =
-    options.learning_rate ? std::move(options.learning_rate) : [](std::uint64_t) { return 1e-3; };
-  impl_->trainer = spawn_trainer(*impl_->system, std::move(trainer));
+  by_rank = made->stages;
+  made->training = std::move(options.plan);
+  made->names = std::move(layout.names);
+  made->network = network;
+  made->seed = options.seed;
+  made->clip = options.clip;
+  made->deadline = options.deadline;
+  made->learning_rate = std::move(options.learning_rate);
+  made->places = std::move(far.places);
+  made->clock_offsets_ns = std::move(far.clock_offsets_ns);
+  trainer = spawn_trainer(*system, std::move(made));
 }
 
 pipeline::~pipeline() = default;
@@ -228,7 +293,7 @@ void pipeline::install(std::shared_ptr<const model_state> state) {
 
 void pipeline::end_stage(std::int32_t rank) {
   caf::scoped_actor self{*impl_->system};
-  const auto& stage = impl_->stages.at(static_cast<std::size_t>(rank));
+  const auto& stage = impl_->by_rank.at(static_cast<std::size_t>(rank));
   self->send_exit(stage, caf::exit_reason::kill);
   self->wait_for(stage);
 }

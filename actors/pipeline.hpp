@@ -25,6 +25,7 @@
 #include "actors/plan/dispatch.hpp"
 #include "actors/plan/make_plan.hpp"
 #include "actors/plan/plan.hpp"
+#include "actors/recipe.hpp"
 #include "actors/report.hpp"
 #include "kernels/nn/make_module.hpp"
 #include "kernels/nn/optimizer.hpp"
@@ -43,6 +44,8 @@ class network;
 
 namespace sluice::actors {
 
+class crew;
+
 /// What a pipeline is made of. Everything but `plan` and `layers` has a default.
 struct pipeline_options {
   plan::plan plan = {};
@@ -53,6 +56,8 @@ struct pipeline_options {
   /// What a batch's inputs and targets are called, for layers that find their tensors by name
   /// (kernels/nn/ports.hpp). Others need none.
   kernels::nn::model_values values = {};
+  /// The model as data, in place of `layers`: what stages in other processes are made from.
+  std::optional<model_recipe> model = {};
 
   /// How many layers each of the plan's parts gets, by hand. Empty: by `layer_costs`.
   std::vector<std::size_t> cut = {};
@@ -65,6 +70,7 @@ struct pipeline_options {
   bool recompute = false;
   std::vector<std::int32_t> recompute_ranks = {}; ///< if not empty: only the chunks of these
   std::shared_ptr<const kernels::nn::optimizer> optimizer = {}; ///< default: AdamW
+  std::optional<optimizer_recipe> update = {};                  ///< the same as data
   std::function<double(std::uint64_t)> learning_rate = {};      ///< by step; default: 1e-3
   double clip = 0; ///< global gradient norm; 0: no clipping
   std::uint64_t seed = 1;
@@ -86,6 +92,11 @@ struct pipeline_options {
   std::function<std::chrono::nanoseconds(std::int32_t rank, const plan::task&, bool split)>
     extra_time = {};
 
+  /// Where each rank is hosted: "local", or a worker of `crew`. Needs `model` and `update`. The
+  /// pipeline lives in the crew's actor system, and ends with letting the workers go.
+  std::vector<std::string> placement = {};
+  std::shared_ptr<actors::crew> crew = {};
+
   /// Whether each stage has a thread of its own. Off only for stages that merely emulate.
   bool detached = true;
 
@@ -100,11 +111,23 @@ struct pipeline_options {
   caf::actor_system* system = nullptr;
 };
 
+/// Makes `layers` and `optimizer`, where they are not given, from what is given as data.
+void use_recipes(pipeline_options& options);
+
 /// A request to the pipeline failed; the text says rank, chunk, micro-batch and operation. The
 /// weights are those from before the request, and unless a stage died the pipeline can be used on.
 class pipeline_error : public std::runtime_error {
 public:
-  using std::runtime_error::runtime_error;
+  explicit pipeline_error(const std::string& what, bool lasting = false)
+    : std::runtime_error(what),
+      lasting_(lasting) {}
+
+  /// Whether the pipeline is of no use any more: a stage or a channel is lost. Its weights, where
+  /// they can still be had, may be those of no step.
+  bool lasting() const noexcept { return lasting_; }
+
+private:
+  bool lasting_;
 };
 
 /// Stage actors and their trainer, called from a thread that is no actor's.

@@ -46,15 +46,22 @@ void stage_state::guarded(Function body) {
   try {
     body();
   } catch (const std::exception& problem) {
-    const auto doing = busy_ ? plan::to_string(busy_->what) + ": " : std::string{};
-    busy_.reset();
-    phase_ = phase::failed;
+    report(problem.what(), false);
+  }
+}
+
+/// Tells the trainer what failed. lasting: no later step can run either.
+void stage_state::report(const std::string& what, bool lasting) {
+  const auto doing = busy_ ? plan::to_string(busy_->what) + ": " : std::string{};
+  interrupted_ = waits_for();
+  busy_.reset();
+  phase_ = phase::failed;
+  if (trainer_)
     compat::tell(self_, trainer_,
                  stage_failed{epoch_, config_->rank,
-                              fmt::format("rank {}: {}{}", config_->rank, doing, problem.what())});
-    if (abort_pending_)
-      finish_abort();
-  }
+                              fmt::format("rank {}: {}{}", config_->rank, doing, what), lasting});
+  if (abort_pending_)
+    finish_abort();
 }
 
 caf::behavior stage_state::make_behavior() {
@@ -69,7 +76,9 @@ caf::behavior stage_state::make_behavior() {
     [this](const begin_step& message) { guarded([&] { on_begin(message); }); },
     [this](const arrived& message) { guarded([&] { on_arrived(message.what); }); },
     [this](const channel_failed& message) {
-      guarded([&] { throw std::runtime_error(message.what); });
+      // Its word is that of the first one; what follows is an effect.
+      if (phase_ != phase::failed)
+        report(message.what, true);
     },
     [this](const task_done& message) { guarded([&] { on_task_done(message); }); },
     [this](const look_again& message) {
@@ -361,6 +370,8 @@ void stage_state::on_abort(const abort_step& message) {
   if (!trainer_) // Another rank's set-up failed, and the abort, being urgent, overtook ours.
     trainer_ = caf::actor_cast<caf::actor>(self_->current_sender());
   aborted_epoch_ = std::max(aborted_epoch_, message.epoch);
+  if (phase_ != phase::failed)
+    interrupted_ = waits_for();
   if (busy_)
     abort_pending_ = true; // The device still works on it.
   else
@@ -375,7 +386,7 @@ void stage_state::finish_abort() {
   std::erase_if(early_, [&](const auto& what) { return what.epoch <= aborted_epoch_; });
   endpoint_.forget(aborted_epoch_);
   work_.abandon();
-  compat::tell(self_, trainer_, step_aborted{aborted_epoch_, config_->rank});
+  compat::tell(self_, trainer_, step_aborted{aborted_epoch_, config_->rank, interrupted_});
 }
 
 // -- parameters to and from the trainer --------------------------------------------------------
@@ -395,7 +406,8 @@ void stage_state::on_load_state(const load_state& message) {
   installing_ = message.parameters;
   phase_ = phase::installing;
   enter(message.epoch);
-  finish_exchange();
+  if (phase_ == phase::installing) // Else all had come before this message.
+    finish_exchange();
 }
 
 // -- reports -----------------------------------------------------------------------------------

@@ -102,6 +102,7 @@ private:
   /// Runs a handler's body; an exception becomes stage_failed, with what was being done.
   template <class Function>
   void guarded(Function body);
+  void report(const std::string& what, bool lasting);
 
   caf::event_based_actor* self_;
   std::shared_ptr<stage_config> config_;
@@ -117,6 +118,7 @@ private:
   std::uint64_t epoch_ = 0;
   std::uint64_t aborted_epoch_ = 0;
   bool abort_pending_ = false; ///< an abort came while the device was busy
+  std::string interrupted_;    ///< what it was at when the abort came
   begin_step step_;
   run* run_ = nullptr;
   std::optional<executed_task> busy_; ///< the task on the device

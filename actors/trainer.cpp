@@ -5,7 +5,6 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "actors/plan/make_plan.hpp"
 #include "actors/trainer_messages.hpp"
@@ -58,7 +57,11 @@ caf::behavior trainer_state::make_behavior() {
       answered(running_->epoch, rank);
     },
     [this](const stage_applied& message) { answered(message.epoch, message.rank); },
-    [this](const step_aborted& message) { answered(message.epoch, message.rank); },
+    [this](const step_aborted& message) {
+      if (running_ != nullptr && message.epoch == running_->epoch)
+        running_->interrupted[static_cast<std::size_t>(message.rank)] = message.interrupted;
+      answered(message.epoch, message.rank);
+    },
     [this](const state_installed& message) { answered(message.epoch, message.rank); },
     [this](state_names& message) {
       if (running_ == nullptr || message.epoch != running_->epoch)
@@ -69,10 +72,12 @@ caf::behavior trainer_state::make_behavior() {
       answered(running_->epoch, rank);
     },
     [this](const stage_failed& message) {
-      if (running_ != nullptr && message.epoch == running_->epoch)
+      if (message.lasting)
+        channel_lost(message.what);
+      else if (running_ != nullptr && message.epoch == running_->epoch)
         fail(message.what);
     },
-    [this](const channel_failed& message) { fail(message.what); },
+    [this](const channel_failed& message) { channel_lost("the trainer: " + message.what); },
     [this](const arrived& message) {
       if (running_ == nullptr || message.what.epoch != running_->epoch
           || !running_->failure.empty())
@@ -112,6 +117,7 @@ void trainer_state::next_request() {
   running_->started = running_->progressed = self_->clock().now();
   running_->tasks_done.assign(ranks, 0);
   running_->described.assign(ranks, {});
+  running_->interrupted.assign(ranks, {});
   outputs_.clear();
   outputs_expected_ = 0;
   done_.assign(ranks, {});
@@ -121,7 +127,7 @@ void trainer_state::next_request() {
     next_request();
   };
   if (!broken_.empty()) {
-    refuse(caf::sec::runtime_error, broken_);
+    refuse(unusable, broken_);
     return;
   }
   start_watch();
@@ -165,90 +171,6 @@ void trainer_state::finish(caf::message answer) {
   if (running_->promise.pending())
     running_->promise.deliver(std::move(answer));
   next_request();
-}
-
-// -- failures ----------------------------------------------------------------------------------
-
-/// Aborts the running operation on all stages, then answers it with the first thing that failed.
-void trainer_state::fail(const std::string& what) {
-  if (running_ == nullptr || !running_->failure.empty())
-    return;
-  running_->failure = fmt::format("{}: {}", running_->name, what);
-  running_->progressed = self_->clock().now();
-  running_->waiting.assign(lost_.size(), false);
-  running_->waiting_count = 0;
-  running_->all_answered = [this] { give_up(); };
-  endpoint_.forget(running_->epoch);
-  for (std::size_t rank = 0; rank < lost_.size(); ++rank) {
-    if (lost_[rank])
-      continue;
-    running_->waiting[rank] = true;
-    ++running_->waiting_count;
-    compat::tell_urgent(self_, config_->stages[rank], abort_step{running_->epoch});
-  }
-  if (running_->waiting_count == 0)
-    go_on();
-}
-
-void trainer_state::give_up() {
-  if (config_->training.asynchronous && purpose_ == purpose::train && broken_.empty())
-    broken_ = running_->failure
-            + "; an asynchronous step that fails leaves the weights between two "
-              "steps: continue from the last checkpoint";
-  if (running_->promise.pending())
-    running_->promise.deliver(caf::make_error(caf::sec::runtime_error, running_->failure));
-  else
-    broken_ = running_->failure; // The set-up failed.
-  next_request();
-}
-
-void trainer_state::stage_lost(std::int32_t rank, const caf::error& reason) {
-  lost_[static_cast<std::size_t>(rank)] = true;
-  broken_ = fmt::format("the stage of rank {} has ended ({})", rank, caf::to_string(reason));
-  if (running_ == nullptr)
-    return;
-  if (running_->failure.empty())
-    fail(broken_);
-  else
-    answered(running_->epoch, rank); // It will not answer the abort.
-}
-
-void trainer_state::start_watch() {
-  compat::tell_after(self_, self_, config_->deadline / 4, tick{running_->epoch});
-}
-
-/// Asks every stage how it is doing; without progress until the deadline, says who waits for what.
-void trainer_state::on_tick() {
-  const auto idle = self_->clock().now() - running_->progressed;
-  if (idle >= config_->deadline) {
-    for (std::size_t rank = 0; rank < running_->described.size(); ++rank)
-      if (running_->described[rank].empty())
-        running_->described[rank] = fmt::format("rank {} does not answer", rank);
-    const auto stall = fmt::format("no progress for {} ms: {}", config_->deadline.count(),
-                                   fmt::join(running_->described, " | "));
-    if (running_->failure.empty()) {
-      fail(stall);
-    } else {
-      running_->failure += "; the abort did not end either: " + stall;
-      broken_ = running_->failure;
-      give_up();
-      return;
-    }
-  } else {
-    std::ranges::fill(running_->described, std::string{});
-    for (const auto& stage : config_->stages)
-      compat::tell_urgent(self_, stage, describe{running_->epoch});
-  }
-  start_watch();
-}
-
-void trainer_state::on_description(const description& message) {
-  if (running_ == nullptr || message.epoch != running_->epoch)
-    return;
-  const auto rank = static_cast<std::size_t>(message.rank);
-  running_->described[rank] = message.waits_for;
-  if (std::exchange(running_->tasks_done[rank], message.tasks_done) != message.tasks_done)
-    running_->progressed = self_->clock().now();
 }
 
 // -- batches -----------------------------------------------------------------------------------
@@ -366,6 +288,7 @@ void trainer_state::finish_training() {
   for (const auto& [name, square] : squares)
     sum += square;
   report_.gradient_norm = std::sqrt(sum);
+  set_clocks();
   summarise(report_, std::exchange(done_, {}));
   if (purpose_ == purpose::evaluate) {
     end_step();
@@ -386,10 +309,20 @@ void trainer_state::finish_training() {
   if (config_->clip > 0 && report_.gradient_norm > config_->clip)
     report_.gradient_scale = config_->clip / report_.gradient_norm;
   report_.learning_rate = config_->learning_rate(step_);
+  running_->applying = true;
   to_all(apply{epoch_, step_, report_.learning_rate, report_.gradient_scale}, [this] {
     ++step_;
     end_step();
   });
+}
+
+/// Puts the times of all stages on this process's clock.
+void trainer_state::set_clocks() {
+  for (std::size_t rank = 0; rank < config_->clock_offsets_ns.size(); ++rank)
+    for (auto& task : done_[rank].tasks) {
+      task.start_ns -= config_->clock_offsets_ns[rank];
+      task.end_ns -= config_->clock_offsets_ns[rank];
+    }
 }
 
 /// Nothing can be undone any more: a callback that throws fails the request, not the step.

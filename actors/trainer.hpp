@@ -22,7 +22,10 @@ namespace sluice::actors {
 //
 // These hold handles to tensors of this process, so they stay within it: an embedder's actors
 // that send them run beside the trainer. A failure answers any of them with a caf::error of
-// code runtime_error whose text names rank, chunk, micro-batch and operation.
+// code runtime_error whose text names rank, chunk, micro-batch and operation; the code is
+// `unusable` where no later request can be served either.
+
+inline constexpr auto unusable = caf::sec::connection_closed;
 
 /// One optimizer step. Answer: step_report.
 struct train_batch {
@@ -59,6 +62,8 @@ struct trainer_config {
   /// A step whose stages finish no task for so long is aborted, with what each one waits for.
   std::chrono::milliseconds deadline{60'000};
   std::shared_ptr<const step_events> events; ///< null: nobody listens
+  std::vector<std::string> places = {}; ///< by rank: its worker; "": this process. Or empty
+  std::vector<std::int64_t> clock_offsets_ns = {}; ///< by rank: its clock minus this one. Or empty
 };
 
 /// The step protocol: begin, losses, global norm, update; and what surrounds it.
@@ -86,7 +91,9 @@ private:
     clock::time_point started;
     clock::time_point progressed; ///< when a stage last got on
     std::vector<std::int64_t> tasks_done;
-    std::vector<std::string> described; ///< by rank; empty: has not answered
+    std::vector<std::string> described;   ///< by rank; empty: has not answered
+    std::vector<std::string> interrupted; ///< by rank: what the abort has interrupted
+    bool applying = false;                ///< the stages are changing their weights
   };
 
   void request(std::string name, std::function<void()> begin);
@@ -98,6 +105,8 @@ private:
   void finish(caf::message answer);
   void fail(const std::string& what);
   void give_up();
+  std::string what_was_interrupted() const;
+  void channel_lost(const std::string& what);
   void stage_lost(std::int32_t rank, const caf::error& reason);
 
   void run_batch(kernels::nn::purpose purpose, const std::shared_ptr<const batch>& data);
@@ -106,6 +115,7 @@ private:
   void feed(const batch& data);
   void finish_training();
   void end_step();
+  void set_clocks();
   void finish_prediction();
   void fetch();
   void finish_fetch();

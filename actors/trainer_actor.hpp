@@ -12,6 +12,7 @@
 #include <caf/typed_actor.hpp>
 
 #include "actors/pipeline.hpp"
+#include "actors/text_of.hpp"
 #include "actors/trainer_messages.hpp"
 
 namespace sluice::actors {
@@ -32,8 +33,5 @@ using trainer_actor = caf::typed_actor<caf::result<step_report>(train_batch),   
 inline trainer_actor trainer_of(const pipeline& line) {
   return caf::actor_cast<trainer_actor>(line.trainer());
 }
-
-/// The text of a trainer's error answer.
-std::string text_of(const caf::error& problem);
 
 } // namespace sluice::actors

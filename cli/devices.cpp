@@ -16,6 +16,7 @@
 #include "cli/atomic_file.hpp"
 #include "cli/failure.hpp"
 #include "cli/gpus.hpp"
+#include "kernels/arithmetic.hpp"
 
 namespace sluice::cli {
 
@@ -59,27 +60,6 @@ void check_one(const std::string& device) {
                 device));
 }
 
-/// What the compiler was told to use, which decides the bits of the results.
-std::string instruction_set() {
-  std::vector<std::string> parts;
-#if defined(__AVX512F__)
-  parts.push_back("AVX-512");
-#endif
-#if defined(__AVX2__)
-  parts.push_back("AVX2");
-#endif
-#if defined(__FMA__)
-  parts.push_back("FMA");
-#endif
-#if defined(__ARM_NEON)
-  parts.push_back("NEON");
-#endif
-  std::string text;
-  for (const auto& part : parts)
-    text += (text.empty() ? "" : " + ") + part;
-  return text.empty() ? "the architecture's own" : text;
-}
-
 struct found_device {
   std::string name;
   bool usable;
@@ -89,7 +69,8 @@ struct found_device {
 std::vector<found_device> all_devices() {
   const auto cores = std::max(1u, std::thread::hardware_concurrency());
   std::vector<found_device> all{
-    {"cpu", true, fmt::format("{} core{}, {}", cores, cores == 1 ? "" : "s", instruction_set())},
+    {"cpu", true,
+     fmt::format("{} core{}, {}", cores, cores == 1 ? "" : "s", kernels::arithmetic())},
     {"emulated", true,
      "tasks that take time without computing: emulated:F=10ms:B=10ms:W=10ms:jitter="
      "lognormal/0.3:slow=0.1x4:seed=7"}};

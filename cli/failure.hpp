@@ -7,8 +7,8 @@ namespace sluice::cli {
 /// How the command ends: exit codes as the README lists them.
 namespace exit_code {
 inline constexpr int success = 0;
-inline constexpr int failure = 1; ///< the run failed
-inline constexpr int usage = 2;   ///< an option, a config key or an input is wrong
+inline constexpr int failure = 1;  ///< the run failed
+inline constexpr int usage = 2;    ///< an option, a config key or an input is wrong
 inline constexpr int signal = 128; ///< plus the signal's number
 } // namespace exit_code
 

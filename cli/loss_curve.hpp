@@ -25,6 +25,11 @@ public:
   /// Steps in rising order.
   void add(const loss_point& point) { points_.push_back(point); }
 
+  /// Forgets the steps after this one: they are made again.
+  void go_back_to(std::int64_t step) {
+    std::erase_if(points_, [step](const loss_point& each) { return each.step > step; });
+  }
+
   const std::vector<loss_point>& points() const noexcept { return points_; }
 
   /// "step,loss,held_out,lr,gradient_norm,seconds" and a line a point. Every number reads back as

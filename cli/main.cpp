@@ -18,13 +18,16 @@
 #include "cli/devices.hpp"
 #include "cli/failure.hpp"
 #include "cli/generate_command.hpp"
+#include "cli/launch_command.hpp"
 #include "cli/option_checks.hpp"
 #include "cli/plan_command.hpp"
 #include "cli/profile_command.hpp"
+#include "cli/status_command.hpp"
 #include "cli/stress_command.hpp"
 #include "cli/trace_command.hpp"
 #include "cli/train_command.hpp"
 #include "cli/version.hpp"
+#include "cli/worker_command.hpp"
 
 namespace {
 
@@ -91,6 +94,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = exit_code::success;
   add_train_command(app, exit_code);
+  add_worker_command(app, exit_code);
+  add_status_command(app, exit_code);
+  add_launch_command(app, exit_code);
   add_generate_command(app, exit_code);
   add_plan_command(app, exit_code);
   add_profile_command(app, exit_code);

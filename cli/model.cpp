@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "cli/failure.hpp"
-#include "kernels/nn/gpt.hpp"
-#include "kernels/nn/mlp.hpp"
 #include "kernels/nn/profile.hpp"
 #include "kernels/nn/tie.hpp"
 
@@ -18,28 +16,25 @@ constexpr std::int64_t byte_values = 256;
 
 std::vector<kernels::nn::module_ptr> make_layers(const recipe& what) {
   try {
-    if (what.model == "mlp")
-      return kernels::nn::make_mlp({.features = what.length,
-                                    .width = what.width,
-                                    .layers = what.layers,
-                                    .classes = byte_values,
-                                    .dropout = what.dropout});
-    return kernels::nn::make_gpt({.vocabulary = byte_values,
-                                  .layers = what.layers,
-                                  .width = what.width,
-                                  .heads = what.heads,
-                                  .length = what.length,
-                                  .dropout = what.dropout,
-                                  .tied = what.tied});
+    return actors::make_layers(model_of(what));
   } catch (const std::invalid_argument& problem) {
     throw usage_error(problem.what());
   }
 }
 
-std::shared_ptr<const kernels::nn::optimizer> make_optimizer(const recipe& what) {
-  if (what.optimizer == "sgd")
-    return kernels::nn::make_sgd({.momentum = 0.9, .weight_decay = what.weight_decay});
-  return kernels::nn::make_adamw({.weight_decay = what.weight_decay});
+actors::model_recipe model_of(const recipe& what) {
+  return {.kind = what.model,
+          .vocabulary = byte_values,
+          .layers = what.layers,
+          .width = what.width,
+          .heads = what.heads,
+          .length = what.length,
+          .dropout = what.dropout,
+          .tied = what.tied};
+}
+
+actors::optimizer_recipe update_of(const recipe& what) {
+  return {.kind = what.optimizer, .weight_decay = what.weight_decay, .momentum = 0.9};
 }
 
 kernels::nn::lr_schedule make_lr_schedule(const recipe& what) {

@@ -8,7 +8,6 @@
 #include "actors/batch.hpp"
 #include "cli/text_data.hpp"
 #include "cli/train_options.hpp"
-#include "kernels/nn/optimizer.hpp"
 #include "kernels/nn/profile.hpp"
 #include "kernels/nn/stage_module.hpp"
 #include "kernels/nn/lr_schedule.hpp"
@@ -19,7 +18,9 @@ namespace sluice::cli {
 /// The layers of a recipe's network. Errors: usage_error.
 std::vector<kernels::nn::module_ptr> make_layers(const recipe& what);
 
-std::shared_ptr<const kernels::nn::optimizer> make_optimizer(const recipe& what);
+/// The same as data, for stages in whatever process.
+actors::model_recipe model_of(const recipe& what);
+actors::optimizer_recipe update_of(const recipe& what);
 
 kernels::nn::lr_schedule make_lr_schedule(const recipe& what);
 

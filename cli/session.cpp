@@ -27,7 +27,8 @@ plan::plan plan_of(const recipe& what, const execution& how) {
   }
 }
 
-actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan) {
+actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::plan plan,
+                                const hosting::muster& at) {
   const auto devices = check_devices(how.device, how.stages);
   if (how.credits == "auto" && how.memory.empty())
     throw usage_error("--credits auto fills the stages' memory: say how much it is with --memory, "
@@ -49,18 +50,20 @@ actors::pipeline start_pipeline(const recipe& what, const execution& how, plan::
                     how.schedule));
     actors::pipeline_options options{
       .plan = std::move(plan),
-      .layers = [what] { return make_layers(what); },
+      .model = model_of(what),
       .cut = how.cut,
       .layer_costs = std::move(costs),
       .recompute = how.recompute,
       .recompute_ranks = how.recompute_stages,
-      .optimizer = make_optimizer(what),
+      .update = update_of(what),
       .learning_rate = [schedule](std::uint64_t step) { return schedule.at(step); },
       .clip = what.clip,
       .seed = what.seed,
       .threads = how.threads,
       .memory_bytes = how.memory.empty() ? 0 : parse_bytes(how.memory, "memory"),
-      .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(how.deadline * 1000))};
+      .deadline = milliseconds_of(how.deadline),
+      .placement = at.placement,
+      .crew = at.crew};
     place_stages(options, devices);
     if (how.credits == "auto")
       actors::fit_credits_to_memory(options, batch_maker(what).blank(what.micro_batch_size));

@@ -8,6 +8,8 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
 
+#include "actors/recipe.hpp"
+#include "cli/host_options.hpp"
 #include "cli/option_checks.hpp"
 
 namespace sluice::cli {
@@ -46,13 +48,14 @@ struct execution {
   std::vector<std::int32_t> take_in; ///< warm-up level of each stage; empty: the schedule's
   int threads = 1;
   std::string device = "cpu";
-  std::string memory; ///< limit of each stage, "24GiB"; empty: none
+  std::string memory;   ///< limit of each stage, "24GiB"; empty: none
   double deadline = 60; ///< seconds
 };
 
 struct train_options {
   recipe what;
   execution how;
+  host_options hosts;
   std::vector<std::filesystem::path> data;
   std::filesystem::path checkpoint;
   std::uint64_t checkpoint_every = 100;

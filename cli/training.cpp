@@ -13,6 +13,7 @@
 #include "cli/checkpoint.hpp"
 #include "cli/checkpoint_dir.hpp"
 #include "cli/failure.hpp"
+#include "cli/hosting.hpp"
 #include "cli/progress.hpp"
 #include "cli/sampler.hpp"
 #include "cli/session.hpp"
@@ -30,6 +31,9 @@ namespace {
 /// Skipped steps in a row after which a run has no prospect.
 constexpr int hopeless = 10;
 
+/// Faults of workers in a row, without a new step between them, after which it has none either.
+constexpr int too_many_faults = 10;
+
 class training {
 public:
   training(train_options options, const CLI::App& given);
@@ -39,12 +43,21 @@ public:
 private:
   void open_checkpoints();
   void start();
+  void start_line(const hosting::muster& at);
+  void show_stages();
+  void steps_despite_faults();
+  bool goes_on_after(const actors::pipeline_error& problem) const;
+  void recover(std::string fault);
+  void continue_with(hosting::muster left);
+  void go_back();
+  std::optional<checkpoint> newest_checkpoint() const;
+  void replan(std::vector<std::string>& placement);
   void steps();
   void note(const actors::step_report& report);
   double held_out_loss();
-  void save();
+  void save(std::shared_ptr<const actors::model_state> state);
   void write_files(const nlohmann::json& summary) const;
-  void rescue(const std::string& fault);
+  void rescue(const std::string& fault, bool weights_are_sound);
   void finish(int signal);
 
   /// Weights that give no finite loss are not worth a checkpoint's place.
@@ -53,18 +66,29 @@ private:
   std::string fingerprint() const { return fmt::format("{:016x}", text_.fingerprint()); }
 
   train_options options_;
+  const execution how_at_first_; ///< before faults
   std::optional<checkpoint> from_;
   byte_text text_;
   batch_maker batches_;
   token_batch tokens_;
   plan::plan plan_;
+  std::optional<hosting> hosting_; ///< where stages run in other processes
+  std::uint64_t furthest_ = 0;     ///< the last step that was ever finished
+  int faults_in_a_row_ = 0;
   std::optional<checkpoint_dir> checkpoints_;
   std::optional<actors::pipeline> line_;
-  std::vector<std::string> layers_; ///< of each stage
+  std::vector<std::string> layers_;                       ///< of each stage
+  std::vector<std::string> places_;                       ///< of each stage; empty: all here
+  std::shared_ptr<const actors::model_state> last_state_; ///< after the last step
   std::optional<std::uint64_t> saved_at_;
   int skipped_in_a_row_ = 0;
   run_record record_;
 };
+
+/// "1 stage", "2 stages".
+std::string count_of(std::int32_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
 
 /// What is wrong with an input or a place is the user's to mend, before anything has started.
 template <class Function>
@@ -97,6 +121,7 @@ std::vector<fs::path> files_of(const train_options& options) {
 
 training::training(train_options options, const CLI::App& given)
   : options_(std::move(options)),
+    how_at_first_(options_.how),
     from_([&]() -> std::optional<checkpoint> {
       if (options_.resume.empty())
         return std::nullopt;
@@ -117,6 +142,8 @@ training::training(train_options options, const CLI::App& given)
   require_writable(options_.trace, "--trace");
   if (!options_.checkpoint.empty())
     open_checkpoints();
+  if (options_.hosts.given())
+    hosting_.emplace(options_.hosts, options_.how.stages);
 }
 
 /// Takes the folder, unless another run's checkpoints are in it: after those, "the newest" would
@@ -139,37 +166,161 @@ void training::open_checkpoints() {
 }
 
 void training::start() {
-  const auto& what = options_.what;
-  line_.emplace(start_pipeline(what, options_.how, plan_));
   if (from_) {
     if (from_->text_fingerprint != fingerprint())
       spdlog::warn("the text is not the one that the checkpoint was trained on");
-    line_->install(from_->state);
-    record_.step = from_->state->step;
+    record_.step = furthest_ = from_->state->step;
     fmt::print(stderr, "continuing after step {}\n", record_.step);
-    from_.reset();
   }
+  try {
+    start_line(hosting_ ? hosting_->all() : hosting::muster{});
+    if (from_)
+      line_->install(from_->state);
+  } catch (const actors::pipeline_error& problem) {
+    if (!goes_on_after(problem))
+      throw;
+    recover(problem.what());
+  }
+  from_.reset();
   fmt::print(stderr, "{} bytes of text to train on, {} held out; {} under {}:\n",
-             text_.training_bytes(), text_.held_out_bytes(),
-             plan_.ranks == 1 ? "1 stage" : fmt::format("{} stages", plan_.ranks), plan_.schedule);
-  for (std::int32_t rank = 0; rank < plan_.ranks; ++rank) {
+             text_.training_bytes(), text_.held_out_bytes(), count_of(plan_.ranks, "stage"),
+             plan_.schedule);
+  show_stages();
+}
+
+void training::start_line(const hosting::muster& at) {
+  line_.emplace(start_pipeline(options_.what, options_.how, plan_, at));
+  layers_.clear();
+  for (std::int32_t rank = 0; rank < plan_.ranks; ++rank)
     layers_.push_back(layers_on(rank, plan_, line_->parts()));
-    fmt::print(stderr, "  stage {}: {}\n", rank, layers_.back());
-  }
+  places_ = at.placement;
+}
+
+void training::show_stages() {
+  for (std::size_t rank = 0; rank < layers_.size(); ++rank)
+    fmt::print(stderr, "  stage {}: {}{}\n", rank, layers_[rank],
+               places_.empty() ? "" : fmt::format(", {}", places_[rank]));
 }
 
 int training::run() {
   start();
   const stop_signals signals;
   try {
-    steps();
+    steps_despite_faults();
   } catch (const actors::pipeline_error& problem) {
-    rescue(problem.what());
+    rescue(problem.what(), !problem.lasting());
     throw std::runtime_error(problem.what() + memory_advice(problem.what()));
   }
   finish(stop_signals::received());
   return stop_signals::received() == 0 ? exit_code::success
                                        : exit_code::signal + stop_signals::received();
+}
+
+// -- faults of workers -------------------------------------------------------------------------
+
+void training::steps_despite_faults() {
+  for (;;) {
+    try {
+      steps();
+      last_state_ = line_->state();
+      return;
+    } catch (const actors::pipeline_error& problem) {
+      if (!goes_on_after(problem))
+        throw;
+      recover(problem.what());
+    }
+  }
+}
+
+/// What failed on a worker that is there, such as a stage without memory, would fail again.
+bool training::goes_on_after(const actors::pipeline_error& problem) const {
+  return problem.lasting() && hosting_ && options_.hosts.on_fault == "continue";
+}
+
+/// Begins anew after the last checkpoint, with the workers that are there, until that holds.
+void training::recover(std::string fault) {
+  for (;;) {
+    spdlog::warn("{}", fault);
+    line_.reset(); // Lets the workers go.
+    if (++faults_in_a_row_ > too_many_faults)
+      throw actors::pipeline_error(
+        fmt::format("{} faults without a step between them; the last: {}", too_many_faults, fault),
+        true);
+    const auto left = [&] {
+      try {
+        return hosting_->those_left();
+      } catch (const std::runtime_error& none) {
+        throw actors::pipeline_error(fmt::format("{}; {}", fault, none.what()), true);
+      }
+    }();
+    try {
+      continue_with(left);
+      record_.faults.push_back(fmt::format("{}; continued after step {} with {}", fault,
+                                           record_.step, count_of(plan_.ranks, "stage")));
+      return;
+    } catch (const actors::pipeline_error& problem) {
+      if (!problem.lasting())
+        throw;
+      record_.faults.push_back(fault);
+      fault = problem.what();
+    }
+  }
+}
+
+void training::continue_with(hosting::muster left) {
+  for (const auto& each : left.absent)
+    spdlog::warn("going on without the worker {}", each);
+  replan(left.placement);
+  start_line(left);
+  go_back();
+  fmt::print(stderr, "continuing after step {} with {}:\n", record_.step,
+             count_of(plan_.ranks, "stage"));
+  show_stages();
+}
+
+/// Puts the weights and the record back to where the run continues: the same data follow, so the
+/// results are those of a run that was never disturbed.
+void training::go_back() {
+  if (const auto from = newest_checkpoint()) {
+    line_->install(from->state);
+    record_.step = from->state->step;
+  } else {
+    record_.step = 0;
+  }
+  record_.curve.go_back_to(static_cast<std::int64_t>(record_.step));
+  saved_at_ = std::nullopt;
+  skipped_in_a_row_ = 0;
+}
+
+/// This run's, or else the one that it started from.
+std::optional<checkpoint> training::newest_checkpoint() const {
+  if (checkpoints_ && !checkpoints_->list().empty())
+    return find_checkpoint(checkpoints_->folder());
+  if (!options_.resume.empty())
+    return find_checkpoint(options_.resume);
+  return std::nullopt;
+}
+
+/// A plan for as many stages as have a place; where the schedule cannot have so many, for fewer.
+void training::replan(std::vector<std::string>& placement) {
+  for (;;) {
+    options_.how = how_at_first_;
+    options_.how.stages = static_cast<int>(placement.size());
+    if (options_.how.stages != how_at_first_.stages) {
+      // What was chosen for the old number of stages says nothing of the new one.
+      options_.how.cut.clear();
+      options_.how.take_in.clear();
+      options_.how.recompute_stages.clear();
+    }
+    try {
+      plan_ = plan_of(options_.what, options_.how);
+      return;
+    } catch (const usage_error& problem) {
+      placement.pop_back();
+      if (placement.empty())
+        throw actors::pipeline_error(problem.what(), true);
+    }
+  }
 }
 
 void training::steps() {
@@ -190,13 +341,16 @@ void training::steps() {
          std::chrono::duration<double>(recent * static_cast<double>(what.steps - record_.step))});
     if (checkpoints_ && is_sound() && options_.checkpoint_every > 0
         && record_.step % options_.checkpoint_every == 0)
-      save();
+      save(line_->state());
   }
 }
 
 void training::note(const actors::step_report& report) {
   record_.last = report;
   ++record_.step;
+  if (record_.step > furthest_)
+    faults_in_a_row_ = 0;
+  furthest_ = std::max(furthest_, record_.step);
   record_.step_seconds.push_back(report.seconds);
   record_.bubbles.push_back(report.bubble);
   loss_point point{.step = static_cast<std::int64_t>(record_.step),
@@ -230,11 +384,11 @@ double training::held_out_loss() {
   return line_->evaluate(batches_.make(held_out, options_.what.micro_batch_size)).loss;
 }
 
-void training::save() {
+void training::save(std::shared_ptr<const actors::model_state> state) {
   if (saved_at_ == record_.step)
     return;
   save_checkpoint(checkpoints_->file_for(static_cast<std::int64_t>(record_.step)),
-                  {line_->state(), to_json(options_.what), fingerprint()});
+                  {std::move(state), to_json(options_.what), fingerprint()});
   saved_at_ = record_.step;
   checkpoints_->prune();
 }
@@ -250,8 +404,9 @@ void training::write_files(const nlohmann::json& summary) const {
     write_atomically(options_.json, summary.dump(2) + "\n");
 }
 
-/// After a step has failed: the weights are those from before it, and worth keeping.
-void training::rescue(const std::string& fault) {
+/// After a step has failed. Where the pipeline itself is sound, the weights are those from before
+/// it, and worth keeping.
+void training::rescue(const std::string& fault, bool weights_are_sound) {
   record_.faults.push_back(fault);
   std::string digest;
   const auto attempt = [](const char* doing, auto act) {
@@ -261,9 +416,11 @@ void training::rescue(const std::string& fault) {
       spdlog::warn("after the failure below, {} failed too: {}", doing, problem.what());
     }
   };
-  if (checkpoints_ && is_sound() && record_.step > 0)
-    attempt("saving a checkpoint", [&] { save(); });
-  attempt("reading the weights", [&] { digest = weights_digest(*line_->state()); });
+  if (weights_are_sound && line_) {
+    if (checkpoints_ && is_sound() && record_.step > 0)
+      attempt("saving a checkpoint", [&] { save(line_->state()); });
+    attempt("reading the weights", [&] { digest = weights_digest(*line_->state()); });
+  }
   attempt("writing the results",
           [&] { write_files(train_summary(record_, options_.what, digest)); });
 }
@@ -271,8 +428,8 @@ void training::rescue(const std::string& fault) {
 void training::finish(int signal) {
   const bool keeps = checkpoints_ && is_sound();
   if (keeps)
-    save();
-  const auto summary = train_summary(record_, options_.what, weights_digest(*line_->state()));
+    save(last_state_);
+  const auto summary = train_summary(record_, options_.what, weights_digest(*last_state_));
   const bool for_people = options_.json != "-";
   if (for_people && !record_.curve.points().empty())
     fmt::print("{}", train_text(record_, summary, layers_));

@@ -28,13 +28,18 @@ public:
   /// Errors: std::runtime_error with the text of an error answer.
   template <class Answer, class Request>
   Answer ask(actors::pipeline& line, Request request) {
+    return ask<Answer>(line.trainer(), std::move(request));
+  }
+
+  /// The same of any actor.
+  template <class Answer, class Request>
+  Answer ask(const caf::actor& whom, Request request) {
     caf::scoped_actor self{system_};
-    auto pending =
-      actors::compat::ask(self.ptr(), line.trainer(), caf::infinite, std::move(request));
+    auto pending = actors::compat::ask(self.ptr(), whom, caf::infinite, std::move(request));
     while (self->mailbox().size() == 0) {
       scheduler().run();
       if (self->mailbox().size() == 0 && !scheduler().clock().trigger_timeout())
-        throw std::logic_error("the pipeline waits for ever");
+        throw std::logic_error("it waits for ever");
     }
     Answer result{};
     std::string failure;
@@ -52,6 +57,8 @@ public:
 
   /// Call it before a pipeline goes: from here on messages run where they are sent.
   void let_run() { scheduler().inline_all_enqueues(); }
+
+  caf::actor_system& system() { return system_; }
 
   caf::scheduler::test_coordinator& scheduler() {
     return static_cast<caf::scheduler::test_coordinator&>(system_.scheduler());

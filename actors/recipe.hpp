@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/model_layout.hpp"
+#include "actors/plan/plan.hpp"
+#include "kernels/nn/optimizer.hpp"
+#include "kernels/nn/stage_module.hpp"
+
+namespace sluice::actors {
+
+/// A network as data.
+struct model_recipe {
+  std::string kind = "gpt";      ///< "gpt" or "mlp"
+  std::int64_t vocabulary = 256; ///< of an mlp, its classes
+  std::int64_t layers = 4;
+  std::int64_t width = 128;
+  std::int64_t heads = 4;
+  std::int64_t length = 128; ///< of an mlp, its features
+  double dropout = 0;
+  bool tied = true;
+
+  bool operator==(const model_recipe&) const = default;
+};
+
+/// An optimizer as data.
+struct optimizer_recipe {
+  std::string kind = "adamw"; ///< "adamw" or "sgd"
+  double weight_decay = 0.1;
+  double momentum = 0.9; ///< of sgd
+
+  bool operator==(const optimizer_recipe&) const = default;
+};
+
+/// All that the stages of a run are made from, in whatever process: data only, nothing that a
+/// process would have to look up, open or run for somebody else.
+struct stage_recipe {
+  plan::plan plan = {};
+  model_recipe model = {};
+  optimizer_recipe optimizer = {};
+  std::vector<std::uint64_t> cut = {}; ///< layers of each part
+  bool recompute = false;
+  std::vector<std::int32_t> recompute_ranks = {}; ///< if not empty: only the chunks of these
+  std::int32_t threads = 1;                       ///< of each stage's matrix products
+  std::uint64_t memory_bytes = 0;                 ///< limit of each stage; 0: none
+};
+
+/// Errors: std::invalid_argument for a kind that nobody knows, or sizes that no network has.
+std::vector<kernels::nn::module_ptr> make_layers(const model_recipe& of);
+std::shared_ptr<const kernels::nn::optimizer> make_optimizer(const optimizer_recipe& of);
+
+/// What a recipe that came from outside must be, before anything is built from it: sizes within
+/// bounds, a plan that can finish, a cut that adds up.
+/// Errors: std::invalid_argument that says what is wrong.
+void check_recipe(const stage_recipe& of);
+
+/// The layout of a recipe that check_recipe() has passed.
+model_layout lay_out(const stage_recipe& of);
+
+} // namespace sluice::actors
