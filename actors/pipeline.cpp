@@ -25,7 +25,7 @@ void register_messages() {
 }
 
 std::string text_of(const caf::error& problem) {
-  if (problem == caf::sec::request_receiver_down)
+  if (problem == caf::sec::request_receiver_down || problem == caf::sec::broken_promise)
     return "the pipeline has ended";
   if (problem.context().match_elements<std::string>())
     return problem.context().get_as<std::string>(0);

@@ -133,8 +133,8 @@ TEST_CASE("a damaged safetensors file is refused with its name and what is wrong
     CHECK(error_of(file) == "tensor b: its data begins at byte 4, not at 8");
   }
   SUBCASE("a type that is not ours") {
-    file.write(R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", 4);
-    CHECK(error_of(file).starts_with("tensor a: unknown element type 'BF16'"));
+    file.write(R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}})", 4);
+    CHECK(error_of(file).starts_with("tensor a: unknown element type 'F16'"));
   }
   SUBCASE("a negative extent") {
     file.write(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8);
