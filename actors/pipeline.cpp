@@ -50,7 +50,7 @@ struct own_system {
 };
 
 pipeline_error failure(const caf::error& problem) {
-  if (problem == caf::sec::request_receiver_down)
+  if (problem == caf::sec::request_receiver_down || problem == caf::sec::broken_promise)
     return pipeline_error("the pipeline has ended", true);
   return pipeline_error(text_of(problem), problem == unusable);
 }

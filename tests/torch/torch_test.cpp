@@ -1,10 +1,18 @@
-#include <doctest/doctest.h>
-
 #include <map>
 #include <mutex>
 
 #include "actors/pipeline.hpp"
 #include "kernels/torch/torch_module.hpp"
+
+// torch has macros of these names too.
+#undef CHECK
+#undef CHECK_EQ
+#undef CHECK_NE
+#undef CHECK_LT
+#undef CHECK_LE
+#undef CHECK_GT
+#undef CHECK_GE
+#include <doctest/doctest.h>
 
 // A pipeline of torch modules against LibTorch alone: the same modules in a loop, one device, its
 // own backward(). On a CPU its kernels are deterministic, so the bytes must be equal.
@@ -245,7 +253,7 @@ TEST_CASE("integers, truth values and buffers pass through torch modules without
     std::vector<double> losses;
     for (int step = 0; step < 10; ++step)
       losses.push_back(line.step(data).loss);
-    CHECK(line.predict(data)[1].at(0).shape() == kernels::shape{classes, classes});
+    CHECK((line.predict(data)[1].at(0).shape() == kernels::shape{classes, classes}));
     return losses;
   };
   const auto losses = run(1);
