@@ -7,7 +7,7 @@
 namespace sluice::cli {
 
 gpu_list list_gpus() {
-  return {{}, "not in this build, which has no CUDA"};
+  return {{}, "not in this build; -DSLUICE_CUDA=ON makes one with CUDA"};
 }
 
 std::shared_ptr<kernels::device> open_gpu(int) {
