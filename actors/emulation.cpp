@@ -125,6 +125,7 @@ emulation parse_emulation(std::string_view device) {
     refuse(device);
   emulation result;
   result.conditions.stage = {.forward = 1e-3, .backward = 1e-3, .weight = 1e-3};
+  result.conditions.patience = plan::default_patience_seconds;
   device.remove_prefix(std::min(device.size(), prefix.size() + 1));
   while (!device.empty()) {
     const auto colon = std::min(device.find(':'), device.size());
@@ -144,6 +145,8 @@ void emulate(pipeline_options& options, const emulation& with) {
   };
   options.cut.assign(parts, 1);
   options.detached = false;
+  options.patience = std::chrono::round<std::chrono::nanoseconds>(
+    std::chrono::duration<double>{with.conditions.patience});
   options.extra_time = [plan = std::make_shared<const plan::plan>(options.plan),
                         conditions = with.conditions](std::int32_t rank, const plan::task& task,
                                                       bool split) {

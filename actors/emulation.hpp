@@ -16,7 +16,7 @@ namespace sluice::actors {
 /// if each task took what the conditions say. A laptop runs 64 such stages.
 ///
 /// Units of the conditions: seconds. What is emulated are the times and the noise of tasks; links
-/// and memory are this process's.
+/// and memory are this process's. The conditions' patience is the stages'.
 struct emulation {
   plan::conditions conditions = {};
 };
@@ -33,7 +33,7 @@ emulation parse_emulation(std::string_view device);
 bool is_emulated(std::string_view device);
 
 /// Turns a pipeline into an emulated one: layers that pass a few bytes on and have no parameters,
-/// and tasks that take their time. Sets layers, cut, extra_time and detached.
+/// and tasks that take their time. Sets layers, cut, extra_time, patience and detached.
 void emulate(pipeline_options& options, const emulation& with);
 
 /// A batch for emulated layers: a few bytes a micro-batch.

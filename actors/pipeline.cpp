@@ -190,6 +190,7 @@ void pipeline::implementation::start(pipeline_options options, model_layout layo
     if (stage)
       continue;
     auto config = make_stage(rank, materials, layout);
+    config->patience = options.patience;
     if (options.extra_time)
       config->extra_time = [rank, extra = options.extra_time](const plan::task& task, bool split) {
         return extra(rank, task, split);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "actors/batch.hpp"
+#include "actors/plan/dispatch.hpp"
 #include "actors/plan/make_plan.hpp"
 #include "actors/plan/plan.hpp"
 #include "actors/recipe.hpp"
@@ -66,6 +67,10 @@ struct pipeline_options {
   /// The ranks' channels. Default: hand-off within this process. The receive slots of bounded ones
   /// belong into plan.receive_slots, for the check to count with them.
   std::shared_ptr<net::network> network = {};
+
+  /// How long an idle stage hopes for the input that it wants before it takes a task that stands in
+  /// for it: about what two messages take. See plan::patient_for().
+  std::chrono::nanoseconds patience = plan::default_patience;
 
   /// How much longer than its computation a rank's task takes; for emulation and tests.
   std::function<caf::timespan(std::int32_t rank, const plan::task&, bool split)> extra_time = {};

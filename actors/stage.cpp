@@ -186,8 +186,10 @@ bool stage_state::waits_patiently() {
   if (!run_->book.next_stands_in() || tasks_.empty())
     return false;
   const auto& last = tasks_.back();
-  const auto taken = static_cast<double>(last.end_ns - last.start_ns);
-  const auto until = last.end_ns + std::llround(taken * plan::default_patience);
+  const auto until =
+    last.end_ns
+    + std::llround(plan::patient_for(static_cast<double>(config_->patience.count()),
+                                     static_cast<double>(last.end_ns - last.start_ns)));
   const auto left = until - now_ns();
   if (left <= 0)
     return false;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,6 +28,8 @@ struct stage_config {
   /// How much longer than its computation a task takes (split: a backward without its weight
   /// gradient): emulated devices, and tests that shake the timing. Empty: none.
   std::function<caf::timespan(const plan::task&, bool split)> extra_time;
+  /// How long it hopes for the input that it wants before it takes a stand-in.
+  std::chrono::nanoseconds patience = plan::default_patience;
 };
 
 /// The stage actor: owns one device, is that device's host thread, and runs the dispatch rule over

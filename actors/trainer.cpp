@@ -177,7 +177,8 @@ void trainer_state::finish(caf::message answer) {
 
 void trainer_state::run_batch(purpose why, const std::shared_ptr<const batch>& data) {
   static constexpr std::array names{"step", "evaluation after step", "prediction after step"};
-  request(fmt::format("{} {}", names.at(static_cast<std::size_t>(why)), step_), [this, why, data] {
+  const auto step = why == purpose::train ? step_ + 1 : step_; // from 1, as progress bars count
+  request(fmt::format("{} {}", names.at(static_cast<std::size_t>(why)), step), [this, why, data] {
     check(*data, why);
     data_ = data;
     purpose_ = why;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/plan/dispatch.hpp"
 #include "bench/cases.hpp"
 
 namespace sluice::bench {
@@ -75,8 +76,10 @@ std::vector<jitter_line> execute_jitter(const jitter_options& how, double task_s
       auto& line = lines.emplace_back(jitter_line{in.name, of.name, 0, 0});
       double work = 0;
       for (int s = 0; s < how.seeds; ++s) {
-        const auto under = with_noise({.stage = {task_seconds, task_seconds, task_seconds}}, in,
-                                      how.first_seed + static_cast<std::uint64_t>(s), how.stages);
+        const auto under =
+          with_noise({.stage = {task_seconds, task_seconds, task_seconds},
+                      .patience = plan::default_patience_seconds},
+                     in, how.first_seed + static_cast<std::uint64_t>(s), how.stages);
         work += plan::simulate(of.fixed, under).work / how.stages;
         line.fixed += executed_span(of.fixed, under, repeats);
         line.rule += executed_span(of.rule, under, repeats);

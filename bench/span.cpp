@@ -1,5 +1,6 @@
 #include "bench/span.hpp"
 
+#include "actors/plan/dispatch.hpp"
 #include "bench/cases.hpp"
 
 namespace sluice::bench {
@@ -7,7 +8,7 @@ namespace sluice::bench {
 std::vector<measurement> measure_spans(const span_options& how) {
   std::vector<measurement> lines;
   const plan::conditions under{.stage = {how.task_seconds, how.task_seconds, how.task_seconds},
-                               .patience = plan::default_patience};
+                               .patience = plan::default_patience_seconds};
   for (const auto& of : contenders(how.stages, how.micro_batches, false)) {
     const auto planned = plan::simulate(of.rule, under).span;
     lines.push_back({of.name, executed_span(of.rule, under, how.steps), "s", "planned", planned});

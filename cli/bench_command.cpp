@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/plan/dispatch.hpp"
 #include "actors/plan/simulate.hpp"
 #include "bench/jitter.hpp"
 #include "bench/measurement.hpp"
@@ -81,8 +82,9 @@ void show_jitter(std::span<const bench::jitter_line> lines) {
 }
 
 /// What was executed beside what the simulator says of actors as patient as these.
-void show_executed(std::span<const bench::jitter_line> lines, bench::jitter_options how) {
-  how.patience = plan::default_patience;
+void show_executed(std::span<const bench::jitter_line> lines, bench::jitter_options how,
+                   double task_ms) {
+  how.patience = plan::default_patience_seconds / task_ms * 1e3;
   const auto planned = bench::simulate_jitter(how);
   table shown({"noise, schedule", "static", "rule", "ratio", "simulated ratio"});
   for (const auto& line : lines) {
@@ -118,7 +120,7 @@ void bench_jitter(const jitter_request& wanted, const outputs& to) {
   if (lines.empty())
     throw usage_error("--schedules: none of them is measured; write them as the table does");
   if (!to.quiet() && executed)
-    show_executed(lines, wanted.how);
+    show_executed(lines, wanted.how, wanted.task_ms);
   else if (!to.quiet())
     show_jitter(lines);
   if (!to.csv.empty())
@@ -165,7 +167,7 @@ void add_jitter(CLI::App& bench, std::shared_ptr<outputs> to) {
     ->check(CLI::PositiveNumber);
   command
     ->add_option("--patience", how.patience,
-                 "of the simulated ranks, as a share of their last task")
+                 "of the simulated ranks, in tasks")
     ->check(CLI::NonNegativeNumber);
   command
     ->add_option("--execute", wanted->task_ms,

@@ -99,9 +99,7 @@ int run_emulated(const train_options& options, const CLI::App& given) {
   try {
     wanted.plan = plan_of(options.what, options.how);
     const auto device = actors::parse_emulation(options.how.device);
-    auto under = device.conditions;
-    under.patience = plan::default_patience; // as the actors are
-    planned = plan::simulate(wanted.plan, under);
+    planned = plan::simulate(wanted.plan, device.conditions);
     actors::emulate(wanted, device);
   } catch (const std::invalid_argument& problem) {
     throw usage_error(problem.what());

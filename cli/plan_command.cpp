@@ -73,13 +73,23 @@ private:
     return what;
   }
 
-  plan::search_request request() const {
+  std::vector<plan::device_kind> devices(std::int32_t ranks) const {
+    std::vector<plan::device_kind> all(ranks);
+    const auto slow = options_.slowness(ranks);
+    const auto memory = options_.memories(ranks);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (!slow.empty())
+        all[rank].speed = 1 / slow[rank];
+      if (!memory.empty())
+        all[rank].memory_bytes = memory[rank];
+    }
+    return all;
+  }
+
+  plan::search_request request(std::int32_t ranks) const {
     plan::search_request wanted;
     wanted.layers = profile_.layers;
-    plan::device_kind device;
-    if (!options_.memory.empty())
-      device.memory_bytes = static_cast<double>(parse_bytes(options_.memory, "memory"));
-    wanted.devices.assign(options_.stages > 0 ? options_.stages : 4, device);
+    wanted.devices = devices(ranks);
     wanted.batch = options_.micro_batches > 0 ? options_.micro_batches : 8;
     wanted.between = {.latency = options_.link_latency, .bandwidth = options_.link_bandwidth};
     wanted.schedules = options_.compare;
@@ -95,8 +105,8 @@ private:
     auto under = options_.conditions_for(of);
     if (!has_profile())
       return under;
-    auto wanted = request();
-    wanted.devices.resize(of.ranks, wanted.devices.front());
+    const auto wanted = request(of.ranks);
+    under.slowness.clear(); // it is in the devices' speeds
     const auto measured = conditions_of(plan::propose(of, wanted), wanted);
     under.by_chunk = measured.by_chunk;
     under.output_bytes = measured.output_bytes;
@@ -156,7 +166,7 @@ private:
   }
 
   int search() const {
-    const auto wanted = request();
+    const auto wanted = request(options_.stages > 0 ? options_.stages : 4);
     const auto found = plan::search(wanted);
     nlohmann::json all{{"tried", found.tried},
                        {"proposals", nlohmann::json::array()},
@@ -191,7 +201,8 @@ private:
     }
     write_json(all);
     if (found.fitting.empty())
-      spdlog::error("no plan fits into {} a device; the table says what would", options_.memory);
+      spdlog::error("no plan fits into {} a device; the table says what would",
+                    fmt::join(options_.memory, ", "));
     return found.fitting.empty() ? exit_code::failure : exit_code::success;
   }
 
@@ -226,10 +237,12 @@ void add_world(CLI::App& to, plan_options& options) {
   to.add_option("--message-bytes", options.message_bytes, "bytes of each message")
     ->check(CLI::NonNegativeNumber);
   to.add_option("--jitter", options.jitter, "none, lognormal/SIGMA or slow/SHARE/FACTOR");
-  to.add_option("--slow-rank", options.slow_ranks, "RANK:TIMES, as in 2:1.3")->delimiter(',');
+  to.add_option("--slow-rank", options.slow_ranks,
+                "RANK:TIMES, as in 2:1.3: takes so many times as long; searches cut for it too")
+    ->delimiter(',');
   to.add_option("--seed", options.seed, "of the jitter");
   to.add_option("--patience", options.patience,
-                "share of its last task that a rank waits before it takes a stand-in")
+                "how long a rank hopes for the input it wants before it takes a stand-in")
     ->check(CLI::NonNegativeNumber);
   to.add_option("--dispatch-ahead", options.dispatch_ahead, "tasks issued beyond the running one")
     ->check(CLI::NonNegativeNumber);
@@ -264,7 +277,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
     ->check(CLI::NonNegativeNumber);
   add_world(*command, o);
   command->add_option("--compare", o.compare, "schedules to show side by side")->delimiter(',');
-  command->add_option("--memory", o.memory, "of each device, as in 24GiB");
+  command->add_option("--memory", o.memory, "of each device, as in 24GiB, or a list: 24GiB,8GiB")
+    ->delimiter(',');
   command
     ->add_option("--activation-bytes", o.activation_bytes,
                  "of one micro-batch in a whole stage, for --credits auto")

@@ -63,7 +63,7 @@ plan::plan plan_options::make(const std::string& schedule_name) const {
       throw usage_error("--credits auto fills a memory: give --memory and --activation-bytes");
     plan::fit_credits(made,
                       std::vector<double>(made.chunks.size(), activation_bytes * made.share()),
-                      std::vector<double>(made.ranks, parse_bytes(memory, "memory")));
+                      memories(made.ranks));
   }
   return made;
 }
@@ -78,22 +78,41 @@ plan::conditions plan_options::conditions_for(const plan::plan& of) const {
     .dispatch_time = dispatch_time,
     .patience = patience};
   under.noise.seed = seed;
+  under.slowness = slowness(of.ranks);
+  return under;
+}
+
+std::vector<double> plan_options::slowness(std::int32_t ranks) const {
+  std::vector<double> all;
   if (!slow_ranks.empty())
-    under.slowness.assign(of.ranks, 1);
+    all.assign(ranks, 1);
   for (const auto& each : slow_ranks) {
     const auto colon = each.find(':');
     double rank = -1;
     double times = 0;
     if (colon == each.npos || !read_number(std::string_view{each}.substr(0, colon), rank)
         || !read_number(std::string_view{each}.substr(colon + 1), times) || rank < 0
-        || rank >= of.ranks || times <= 0)
+        || rank >= ranks || times <= 0)
       throw usage_error(
         fmt::format("--slow-rank {}: write RANK:TIMES as in 2:1.3, with a rank from "
                     "0 to {}",
-                    each, of.ranks - 1));
-    under.slowness[static_cast<std::size_t>(rank)] = times;
+                    each, ranks - 1));
+    all[static_cast<std::size_t>(rank)] = times;
   }
-  return under;
+  return all;
+}
+
+std::vector<double> plan_options::memories(std::int32_t ranks) const {
+  std::vector<double> all;
+  for (const auto& each : memory)
+    all.push_back(static_cast<double>(parse_bytes(each, "memory")));
+  if (all.size() == 1)
+    all.resize(ranks, all.front());
+  if (!all.empty() && all.size() != static_cast<std::size_t>(ranks))
+    throw usage_error(fmt::format("--memory: {} sizes for {} stages; write one for all, or one for "
+                                  "each with commas between",
+                                  all.size(), ranks));
+  return all;
 }
 
 } // namespace sluice::cli

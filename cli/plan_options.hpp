@@ -34,7 +34,7 @@ struct plan_options {
   double patience = 0;
   double dispatch_time = 0;
   std::vector<std::string> compare;
-  std::string memory;
+  std::vector<std::string> memory; ///< of all devices, or of each
   std::string profile;
   std::string model; ///< to measure in place of a profile
   recipe measured;   ///< its other options
@@ -47,6 +47,12 @@ struct plan_options {
   /// Errors: usage_error for what is no schedule, number or noise.
   plan::plan make(const std::string& schedule_name) const;
   plan::conditions conditions_for(const plan::plan& of) const;
+
+  /// How many times as long each rank takes; empty if none is slow.
+  std::vector<double> slowness(std::int32_t ranks) const;
+
+  /// Bytes of each rank's device; empty if no memory is given.
+  std::vector<double> memories(std::int32_t ranks) const;
 };
 
 /// "lognormal/0.3", "slow/0.1/4" (a tenth of tasks takes four times as long) or "none".

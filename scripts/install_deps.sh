@@ -6,8 +6,8 @@
 set -euo pipefail
 
 packages=(g++ cmake make ninja-build ccache python3 ca-certificates
-  libboost-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libssl-dev doctest-dev
-  libdnnl-dev spin "$@")
+  libboost-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
+  libssl-dev doctest-dev libdnnl-dev spin "$@")
 
 if ! command -v dpkg-query >/dev/null; then
   echo "install_deps: not a Debian machine; CMake will say which packages are missing" >&2

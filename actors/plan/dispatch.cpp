@@ -1,5 +1,7 @@
 #include "actors/plan/dispatch.hpp"
 
+#include <algorithm>
+
 namespace sluice::plan {
 
 namespace {
@@ -69,6 +71,10 @@ bool is_stand_in(const rank_plan& mine, const rank_progress& now) {
   if (wants_a_forward(mine, now))
     return !now.forward_here;
   return now.backwards_started < count(mine.backwards) && !now.backward_here;
+}
+
+double patient_for(double patience, double last_task) {
+  return std::min(patience, last_task / 10);
 }
 
 bool all_started(const rank_plan& mine, const rank_progress& now) {

@@ -179,7 +179,8 @@ private:
   bool waits_patiently(std::int32_t rank) {
     auto& here = devices_[rank];
     const auto until =
-      here.free_at + std::llround(static_cast<double>(here.last_task) * under_.patience);
+      here.free_at
+      + std::llround(patient_for(under_.patience / tick_, static_cast<double>(here.last_task)));
     if (under_.dispatch_ahead > 0 || now_ >= until || !ledgers_[rank].next_stands_in())
       return false;
     if (here.waits_until != until)

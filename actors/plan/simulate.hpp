@@ -42,11 +42,6 @@ struct jitter {
   std::uint64_t seed = 1;
 };
 
-/// What stage actors wait, as conditions::patience says. By simulation at P = 8, M = 32, tasks of
-/// 10 ms and a latency of 50 us: without it ZB-H1 costs 12.1 tasks, with it 8.7, with ten times as
-/// much 13.9; V-Half costs 12.2, 12.9 and 24.
-inline constexpr double default_patience = 0.02;
-
 /// The world in which a plan is simulated.
 struct conditions {
   task_times stage = {};                 ///< of one of P equal stages; a chunk takes its share
@@ -61,9 +56,8 @@ struct conditions {
   /// their own rank is there in queue order; what other ranks send must have arrived.
   std::int32_t dispatch_ahead = 0;
   double dispatch_time = 0; ///< of the host, for each task it issues
-  /// How long an idle rank waits for the input that it wants before it takes a stand-in, as a
-  /// share of its last task: more than a message takes, little against the tasks. Not with dispatch
-  /// ahead. The stage actors have default_patience.
+  /// How long an idle rank waits for the input that it wants before it takes a stand-in: see
+  /// patient_for(). Not with dispatch ahead. The stage actors have pipeline_options::patience.
   double patience = 0;
   bool keep_tasks = true;   ///< off: only the numbers, for very large plans
 };

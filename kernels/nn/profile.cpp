@@ -22,12 +22,6 @@ std::chrono::nanoseconds timed(Work work) {
   return clock::now() - start;
 }
 
-std::chrono::nanoseconds median(std::vector<std::chrono::nanoseconds> all) {
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
-}
-
 // The first tensor is what the layer made; the others pass through and cross no cut.
 std::size_t first_bytes(const tensor_list& list) {
   return list.empty() || !list.front() ? 0 : list.front().bytes();
@@ -79,9 +73,9 @@ public:
   std::vector<layer_cost> result() {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       costs_[i].name = layers_[i]->name();
-      costs_[i].forward = median(times_[i].forward);
-      costs_[i].backward_input = median(times_[i].backward_input);
-      costs_[i].backward_weight = median(times_[i].backward_weight);
+      costs_[i].forward = std::ranges::min(times_[i].forward);
+      costs_[i].backward_input = std::ranges::min(times_[i].backward_input);
+      costs_[i].backward_weight = std::ranges::min(times_[i].backward_weight);
       for (const auto& owned : layers_[i]->parameters())
         costs_[i].parameter_bytes += owned.value.bytes();
     }
@@ -114,7 +108,8 @@ std::vector<layer_cost> profile_layers(stream& on, std::span<const module_ptr> l
   profiler measured(on, layers);
   measured.round(inputs);
   measured.forget_times();
-  for (int i = 0; i < repeats; ++i)
+  const auto enough = clock::now() + std::chrono::milliseconds(500);
+  for (int i = 0; i < repeats || (i < 4 * repeats && clock::now() < enough); ++i)
     measured.round(inputs);
   zero_gradients(all_parameters(layers));
   return measured.result();

@@ -23,11 +23,8 @@ double executed_span(const plan::plan& plan, const actors::emulation& with) {
 
 } // namespace
 
-/// The simulator's span for stages as patient as the actors are.
 double planned_span(const plan::plan& plan, const actors::emulation& with) {
-  auto conditions = with.conditions;
-  conditions.patience = plan::default_patience;
-  return plan::simulate(plan, conditions).span;
+  return plan::simulate(plan, with.conditions).span;
 }
 
 TEST_CASE("every schedule executes in the planned span, P = 8 and M = 32") {

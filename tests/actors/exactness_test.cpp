@@ -21,9 +21,10 @@ constexpr std::int64_t vocabulary = 19;
 constexpr std::int64_t length = 7;
 constexpr double clip = 0.5; // Small enough to be active.
 
-std::vector<kernels::nn::module_ptr> small_gpt() {
+/// 2 + 2 * layers modules: an embedding, two of each layer, a head.
+std::vector<kernels::nn::module_ptr> small_gpt(std::int64_t layers) {
   return kernels::nn::make_gpt({.vocabulary = vocabulary,
-                                .layers = 3,
+                                .layers = layers,
                                 .width = 12,
                                 .heads = 3,
                                 .length = length,
@@ -51,14 +52,17 @@ struct reference {
 
 constexpr int steps = 3;
 
-/// Made once for each way in which the micro-batches are summed: all in one row, or by route.
-const reference& reference_for(const std::vector<std::int32_t>& route_of) {
-  static std::map<std::vector<std::int32_t>, reference> made;
-  auto [found, fresh] = made.try_emplace(route_of);
+/// Made once for each model and way in which the micro-batches are summed: all in one row, or by
+/// route.
+const reference& reference_for(std::int64_t layers, const std::vector<std::int32_t>& route_of) {
+  static std::map<std::pair<std::int64_t, std::vector<std::int32_t>>, reference> made;
+  auto [found, fresh] = made.try_emplace({layers, route_of});
   if (!fresh)
     return found->second;
-  stress::serial_run serial(
-    {.layers = small_gpt(), .optimizer = test_optimizer(), .clip = clip, .route_of = route_of});
+  stress::serial_run serial({.layers = small_gpt(layers),
+                             .optimizer = test_optimizer(),
+                             .clip = clip,
+                             .route_of = route_of});
   tests::token_batches batches(vocabulary, length, 0.3);
   for (int step = 0; step < steps; ++step) {
     const auto done = serial.step(batches.make(static_cast<std::uint64_t>(step) + 1,
@@ -87,16 +91,20 @@ private:
   std::atomic<std::uint64_t> drawn_{0};
 };
 
-actors::pipeline_options options_for(std::string_view schedule, int stages, int micro_batches) {
-  return {.plan = plan::make_plan(schedule, {.stages = stages, .micro_batches = micro_batches}),
-          .layers = small_gpt,
+constexpr std::int64_t few_layers = 3;
+
+actors::pipeline_options options_for(std::string_view schedule, const plan::plan_request& wanted,
+                                     std::int64_t layers = few_layers) {
+  return {.plan = plan::make_plan(schedule, wanted),
+          .layers = [layers] { return small_gpt(layers); },
           .optimizer = test_optimizer(),
           .learning_rate = [](std::uint64_t) { return 1e-3; },
           .clip = clip};
 }
 
-void check_equal(actors::pipeline_options options, int micro_batches) {
-  const auto& expected = reference_for(options.plan.route_of);
+void check_equal(actors::pipeline_options options, std::int64_t layers = few_layers) {
+  const int micro_batches = options.plan.micro_batches;
+  const auto& expected = reference_for(layers, options.plan.route_of);
   actors::pipeline line(std::move(options));
   tests::token_batches batches(vocabulary, length, 0.3);
   for (int step = 0; step < steps; ++step) {
@@ -120,9 +128,9 @@ TEST_CASE("GPipe and 1F1B give the bytes of the serial run for every stage and m
           CAPTURE(stages);
           CAPTURE(micro_batches);
           CAPTURE(recompute);
-          auto options = options_for(schedule, stages, micro_batches);
+          auto options = options_for(schedule, {.stages = stages, .micro_batches = micro_batches});
           options.recompute = recompute;
-          check_equal(std::move(options), micro_batches);
+          check_equal(std::move(options));
         }
 }
 
@@ -130,19 +138,34 @@ TEST_CASE(
   "every synchronous schedule gives the bytes of the serial run, by route where it has two") {
   for (const auto& schedule : plan::all_schedules())
     for (const int stages : {1, 2, 3, 4})
-      for (const int micro_batches : {1, 2, 5, 8}) {
+      for (const int micro_batches : {1, 2, 3, 5, 8}) {
         CAPTURE(schedule.name);
         CAPTURE(stages);
         CAPTURE(micro_batches);
         actors::pipeline_options options;
         try {
-          options = options_for(schedule.name, stages, micro_batches);
+          options = options_for(schedule.name, {.stages = stages, .micro_batches = micro_batches});
         } catch (const plan::plan_error&) {
           continue; // This schedule has no such shape.
         }
         if (options.plan.asynchronous)
           continue; // Its updates come within the step.
-        check_equal(std::move(options), micro_batches);
+        check_equal(std::move(options));
+      }
+}
+
+TEST_CASE("three chunks a rank give the bytes of the serial run") {
+  constexpr std::int64_t layers = 5; // 12 modules, for 4 stages of 3 chunks.
+  for (const char* schedule : {"interleaved", "interleaved-zb"})
+    for (const int stages : {2, 3, 4})
+      for (const int micro_batches : {1, 2, 3, 5, 8}) {
+        CAPTURE(schedule);
+        CAPTURE(stages);
+        CAPTURE(micro_batches);
+        check_equal(options_for(schedule,
+                                {.stages = stages, .micro_batches = micro_batches, .chunks = 3},
+                                layers),
+                    layers);
       }
 }
 
@@ -152,7 +175,7 @@ TEST_CASE("random task times and a rendezvous transport change no byte, over 20 
     const char* schedule = seed % 2 == 0 ? "gpipe" : "1f1b";
     const int stages = 2 + static_cast<int>(seed % 3);
     const int micro_batches = std::array{1, 3, 4, 7, 8}[seed % 5];
-    auto options = options_for(schedule, stages, micro_batches);
+    auto options = options_for(schedule, {.stages = stages, .micro_batches = micro_batches});
     options.recompute = seed % 4 < 2;
     auto tasks = std::make_shared<random_delays>(seed, 2ms);
     auto transfers = std::make_shared<random_delays>(seed + 1000, 1ms);
@@ -162,6 +185,6 @@ TEST_CASE("random task times and a rendezvous transport change no byte, over 20 
                    .latency = [transfers](const net::transfer&) { return transfers->next(); },
                    .completion = [transfers](const net::transfer&) { return transfers->next(); },
                    .poison = true});
-    check_equal(std::move(options), micro_batches);
+    check_equal(std::move(options));
   }
 }

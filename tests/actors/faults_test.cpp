@@ -137,7 +137,7 @@ TEST_CASE_FIXTURE(fixture, "an exception in a layer names rank, chunk, micro-bat
   orders->throw_in_forward_at = 2;
   const auto failure = error_of([&] { line.train(batch_of(4)); });
   CAPTURE(failure);
-  CHECK(contains(failure, "step 1"));
+  CHECK(contains(failure, "step 2"));
   CHECK(contains(failure, "rank 1"));
   CHECK(contains(failure, "F2 of chunk 1"));
   CHECK(contains(failure, "the spoiler was told to fail"));

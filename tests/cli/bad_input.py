@@ -100,15 +100,15 @@ class AConfigFile(support.CommandTest):
         self.refused_with("[tarin]\nlayers = 1\n", "a.toml:1", "no section [tarin]")
 
     def test_that_is_not_toml_is_refused_with_the_line_and_the_reason(self):
-        for content, parts in [("lr = \n", ["a.toml:1: a value is missing"]),
-                               ("lr 0.1\n", ["a.toml:1: 'lr' has no value"]),
-                               ("\n[train\nlr = 1\n", ["a.toml:2:", "not closed by ]"]),
-                               ("just text\n", ["a.toml:1: 'just' has no value"]),
-                               ("schedule = 1f1b\n", ["a.toml:1: 1f1b is no value", '"1f1b"']),
-                               ('schedule = "1f1b\n', ['not closed by "']),
-                               ("cut = [2, 2\nlr = 1\n", ["not closed by ]"]),
-                               ("lr = 1 2\n", ["'2' follows where the line should end"]),
-                               ("lr = 1\nlr = 2\n", ["a.toml:2: 'lr' is there twice"])]:
+        for content, *parts in [("lr = \n", "a.toml:1:", "expected value"),
+                                ("lr 0.1\n", "a.toml:1:", "expected '='"),
+                                ("\n[train\nlr = 1\n", "a.toml:2:", "expected ']'"),
+                                ("schedule = 1f1b\n", "a.toml:1:", "texts stand in quotes"),
+                                ('schedule = "1f1b\n', "a.toml:1:", "parsing string"),
+                                ("cut = [2, 2\nlr = 1\n", "a.toml:2:", "closing ']'"),
+                                ("lr = 1 2\n", "a.toml:1:", "saw '2'"),
+                                ("lr = 1\nlr = 2\n", "a.toml:2:", "cannot redefine", "'lr'"),
+                                ("lr = 1979-05-27\n", "a.toml:1:", "a value is a text")]:
             with self.subTest(content):
                 self.refused_with(content, *parts)
 

@@ -79,6 +79,20 @@ class SearchTest(SluiceTest):
                 return
         self.fail("no budget made a plan recompute")
 
+    def test_a_slow_stage_gets_fewer_layers(self):
+        got = self.search("--stages", 2, "--compare", "1f1b", "--slow-rank", "1:4")
+        (first, middle), (_, last) = got["proposals"][0]["parts"]
+        self.assertGreater(middle - first, last - middle)
+
+    def test_each_stage_may_have_a_memory_of_its_own(self):
+        roomy = self.search("--stages", 2, "--memory", "1GiB,1GiB")
+        self.assertIn(2, {each["stages"] for each in roomy["proposals"]})
+        tight = self.search("--stages", 2, "--memory", "1GiB,1KiB")
+        self.assertEqual({each["stages"] for each in tight["proposals"]}, {1})
+        refused = self.refused("plan", "--profile", "layers.json", "--stages", 2,
+                               "--memory", "1GiB,1GiB,1GiB")
+        self.assertIn("3 sizes for 2 stages", refused)
+
     def test_too_little_memory_says_so(self):
         self.output("profile", "--model", "gpt", *SMALL, "--json", "layers.json")
         done = self.run_sluice("plan", "--profile", "layers.json", "--stages", 2,

@@ -5,7 +5,7 @@
 using sluice::cli::read_toml;
 using sluice::cli::toml_error;
 
-TEST_CASE("keys have a section, a line and their values as they were written") {
+TEST_CASE("keys have a section, a line and their values, in the order of the file") {
   const auto entries = read_toml("# comment\n"
                                  "lr = 3e-3 # rate\n"
                                  "\n"
@@ -19,7 +19,7 @@ TEST_CASE("keys have a section, a line and their values as they were written") {
   REQUIRE(entries.size() == 6);
   CHECK(entries[0].section.empty());
   CHECK(entries[0].key == "lr");
-  CHECK(entries[0].values == std::vector<std::string>{"3e-3"});
+  CHECK(entries[0].values == std::vector<std::string>{"0.003"});
   CHECK(entries[0].line == 2);
   CHECK(entries[1].key == "quoted key");
   CHECK(entries[1].values == std::vector<std::string>{"C:\\dir"});
@@ -39,11 +39,12 @@ TEST_CASE("an empty file and one of comments have no keys") {
   CHECK(read_toml("\n \t# nothing\r\n").empty());
 }
 
-TEST_CASE("what is not TOML is refused with its line") {
+TEST_CASE("what is not TOML, or no value of an option, is refused with its line") {
   for (const std::string text :
-       {"a",       "a =",         "= 1",       "a = b",   "a = 1 2", "a = 1e",      "a = \"x",
-        "a = 'x",  "a = [1",      "a = [1 2]", "[a",      "[]",      "a = \"\\x\"", "a = 1 [b]",
-        "a.b = 1", "a = {b = 1}", "a = \"\\",  "a = [,]", "a = _",   "a = +"}) {
+       {"a",           "a =",       "= 1",           "a = b",     "a = 1 2",  "a = 1e",
+        "a = \"x",     "a = 'x",    "a = [1",        "a = [1 2]", "[a",       "[]",
+        "a = \"\\y\"", "a = 1 [b]", "ok = 2",        "a = [[1]]", "a = \"\\", "a = [,]",
+        "a = _",       "a = +",     "a = 1979-05-27"}) {
     CAPTURE(text);
     try {
       read_toml("ok = 1\n" + text);
