@@ -49,8 +49,17 @@ class Disturbed(WorkersTest):
             return steps and steps[-1] >= least
         self.wait_until(reached)
 
+    def weights_alone(self, steps):
+        """Of a run that nobody disturbs, in one process."""
+        words = self.train_words(**{**RUN, "steps": steps, "stages": 1, "cut": None,
+                                    "checkpoint": None, "checkpoint_every": None})
+        run = self.start(*words, "--json", "-")
+        results, messages = run.communicate(timeout=900)
+        self.assertEqual(run.returncode, 0, messages)
+        return json.loads(results)["weights_sha256"]
+
     def finish(self, run, code=0):
-        self.assertEqual(run.wait(90), code, "".join(run.lines))
+        self.assertEqual(run.wait(900), code, "".join(run.lines))
         run.reader.join(workers.DEADLINE)
         run.stdout.close()
         run.stderr.close()
@@ -80,9 +89,7 @@ class AKilledWorker(Disturbed):
         disturbed = self.finish(run)
         self.assertGreater(len(disturbed["faults"]), KILLS / 2)
         print(f"({KILLS} kills, {len(disturbed['faults'])} faults) ", end="", flush=True)
-        support.shutil.rmtree(self.folder / "run")
-        alone = self.results(**{**RUN, "steps": steps, "stages": 1, "cut": None})
-        self.assertEqual(disturbed["weights_sha256"], alone["weights_sha256"])
+        self.assertEqual(disturbed["weights_sha256"], self.weights_alone(steps))
         for each in there:
             each.wait_for_log("free again")
 
@@ -107,9 +114,7 @@ class AKilledWorker(Disturbed):
         self.wait_for(run, "with 3 stages")
         disturbed = self.finish(run)
         self.assertEqual(len(disturbed["stages"]), 3)
-        support.shutil.rmtree(self.folder / "run")
-        alone = self.results(**{**RUN, "steps": 40, "stages": 1, "cut": None})
-        self.assertEqual(disturbed["weights_sha256"], alone["weights_sha256"])
+        self.assertEqual(disturbed["weights_sha256"], self.weights_alone(40))
 
     def test_ends_the_run_with_a_clear_error_where_that_is_asked_for(self):
         there = self.workers(2)
@@ -130,9 +135,7 @@ class AKilledWorker(Disturbed):
         there[0] = Worker(self, listen=there[0].address)
         disturbed = self.finish(run)
         self.assertIn("continued after step 0", disturbed["faults"][0])
-        alone = self.results(**{**RUN, "steps": 30, "stages": 1, "cut": None, "checkpoint": None,
-                                "checkpoint_every": None})
-        self.assertEqual(disturbed["weights_sha256"], alone["weights_sha256"])
+        self.assertEqual(disturbed["weights_sha256"], self.weights_alone(30))
 
     def test_all_of_them_end_the_run_when_none_comes_back(self):
         there = self.workers(2)
@@ -157,9 +160,7 @@ class AStoppedWorker(Disturbed):
         there[1].wait_for_log("free again")
         disturbed = self.finish(run)
         self.assertGreaterEqual(len(disturbed["faults"]), 1)
-        support.shutil.rmtree(self.folder / "run")
-        alone = self.results(**{**RUN, "steps": 60, "stages": 1, "cut": None})
-        self.assertEqual(disturbed["weights_sha256"], alone["weights_sha256"])
+        self.assertEqual(disturbed["weights_sha256"], self.weights_alone(60))
 
 
 class AWorkerOnTheSamePort(WorkersTest):
