@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/init_global_meta_objects.hpp>
 #include <fmt/format.h>
 
@@ -20,6 +21,22 @@
 
 namespace sluice::actors {
 
+/// Caller to courier: ask the trainer this.
+struct errand {
+  std::function<void(caf::event_based_actor*)> begin;
+};
+
+} // namespace sluice::actors
+
+// clang-format off
+CAF_BEGIN_TYPE_ID_BLOCK(sluice_pipeline, caf::id_block::sluice_local::end)
+  CAF_ADD_TYPE_ID(sluice_pipeline, (sluice::actors::errand))
+CAF_END_TYPE_ID_BLOCK(sluice_pipeline)
+// clang-format on
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::actors::errand)
+
+namespace sluice::actors {
+
 void register_messages() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -29,6 +46,7 @@ void register_messages() {
     caf::init_global_meta_objects<caf::id_block::sluice>();
     caf::init_global_meta_objects<caf::id_block::sluice_local>();
     caf::init_global_meta_objects<caf::id_block::sluice_crew>();
+    caf::init_global_meta_objects<caf::id_block::sluice_pipeline>();
   });
 }
 
@@ -106,6 +124,7 @@ struct pipeline::implementation {
   std::vector<caf::actor> by_rank; ///< all
   caf::actor trainer;
   caf::actor sequencer; ///< of a network that needs one
+  caf::actor courier; ///< once somebody did not want to wait; ends when nobody holds it any more
   std::vector<std::vector<std::string>> parts;
 
   void start(pipeline_options options, model_layout layout, crew_stages far);
@@ -125,6 +144,8 @@ struct pipeline::implementation {
 
   template <class Answer, class Request>
   Answer ask(Request request) {
+    if (courier) // So that it does not overtake what was asked before.
+      return ask_later<Answer>(std::move(request)).get();
     caf::scoped_actor self{*system};
     std::optional<Answer> result;
     // No time-out here: the trainer has deadlines for all that it waits for.
@@ -134,19 +155,25 @@ struct pipeline::implementation {
     return std::move(*result);
   }
 
-  /// The same by an actor that waits in place of the caller.
+  /// The same by an actor that waits in place of the caller: one for all, so that they keep their
+  /// order.
   template <class Answer, class Request>
   std::future<Answer> ask_later(Request request) {
     auto promise = std::make_shared<std::promise<Answer>>();
     auto result = promise->get_future();
-    system->spawn(
-      [promise, to = trainer, asked = std::move(request)](caf::event_based_actor* self) {
+    if (!courier)
+      courier = system->spawn([](caf::event_based_actor* self) -> caf::behavior {
+        return {[self](const errand& what) { what.begin(self); }};
+      });
+    compat::anon_tell(
+      courier,
+      errand{[promise, to = trainer, asked = std::move(request)](caf::event_based_actor* self) {
         compat::ask(self, to, caf::infinite, asked)
           .then([promise](Answer& answer) { promise->set_value(std::move(answer)); },
                 [promise](const caf::error& problem) {
                   promise->set_exception(std::make_exception_ptr(failure(problem)));
                 });
-      });
+      }});
     return result;
   }
 };

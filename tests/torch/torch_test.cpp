@@ -91,6 +91,7 @@ struct outcome {
 };
 
 outcome torch_alone(const data_set& data, int steps) {
+  at::set_num_threads(1); // as a stage has: another number adds in another order
   auto net = transformer();
   double valid = 0;
   for (const auto& part : data.parts)
@@ -155,7 +156,8 @@ outcome piped(const data_set& data, const char* schedule, int stages, int steps,
   });
   for (int step = 0; step < steps; ++step)
     made.losses.push_back(line.step(data.parts).loss);
-  for (const auto& each : line.state()->parameters) {
+  const auto state = line.state();
+  for (const auto& each : state->parameters) {
     const auto values = each.tensors[0].span<float>();
     made.weights[each.name].assign(values.begin(), values.end());
   }
