@@ -1,6 +1,7 @@
 #include "actors/sequencer.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 using namespace sluice;
 
@@ -16,8 +17,7 @@ std::string text_of(const std::vector<std::vector<net::offer>>& groups) {
   for (const auto& group : groups) {
     text += text.empty() ? "" : " |";
     for (const auto& each : group)
-      text += " " + std::to_string(each.what.from) + ">" + std::to_string(each.what.to) + "#"
-            + std::to_string(each.what.micro_batch);
+      text += fmt::format(" {}>{}#{}", each.what.from, each.what.to, each.what.micro_batch);
   }
   return text;
 }

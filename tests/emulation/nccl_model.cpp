@@ -299,7 +299,7 @@ void transfer_blockers(const operation& entry, std::vector<operation*>& blockers
     if (each->match == nullptr)
       unknown += std::string(each->peer_gone ? "an aborted" : "an") + " operation of rank "
                + std::to_string(each->peer) + " for " + describe(*each) + "; ";
-    else if (!each->match->of->started)
+    else if (what.started && !each->match->of->started) // else it waits for its own start
       add(*each->match->of);
   }
 }
