@@ -29,7 +29,7 @@ struct errand {
 } // namespace sluice::actors
 
 // clang-format off
-CAF_BEGIN_TYPE_ID_BLOCK(sluice_pipeline, caf::id_block::sluice_local::end)
+CAF_BEGIN_TYPE_ID_BLOCK(sluice_pipeline, caf::id_block::sluice_crew::end)
   CAF_ADD_TYPE_ID(sluice_pipeline, (sluice::actors::errand))
 CAF_END_TYPE_ID_BLOCK(sluice_pipeline)
 // clang-format on
