@@ -124,7 +124,7 @@ struct pipeline::implementation {
   std::vector<caf::actor> by_rank; ///< all
   caf::actor trainer;
   caf::actor sequencer; ///< of a network that needs one
-  caf::actor courier; ///< once somebody did not want to wait; ends when nobody holds it any more
+  caf::actor courier;   ///< once somebody did not want to wait; ends when nobody holds it any more
   std::vector<std::vector<std::string>> parts;
 
   void start(pipeline_options options, model_layout layout, crew_stages far);
