@@ -191,6 +191,9 @@ void complete(pipeline_options& options) {
   if (options.crew && (!options.model || !options.update))
     throw std::invalid_argument("stages in other processes need the model and the optimizer as "
                                 "data");
+  if (options.crew && options.device)
+    throw std::invalid_argument("stages in other processes compute on the processor: sockets do "
+                                "not read a GPU's memory");
   if (options.crew && options.placement.size() != static_cast<std::size_t>(options.plan.ranks))
     throw std::invalid_argument(
       fmt::format("{} places for {} stages", options.placement.size(), options.plan.ranks));
