@@ -82,7 +82,8 @@ std::string crew::implementation::greet(known_worker& whom) {
   caf::scoped_actor self{hosts.system()};
   std::string problem;
   const auto before = now_ns(hosts.system());
-  compat::ask(self.ptr(), whom.actor, options.hosts.fault_deadline, worker_hello{})
+  compat::ask(self.ptr(), whom.actor, std::min(options.hosts.fault_deadline, one_try),
+              worker_hello{})
     .receive(
       [&](const worker_offer& offer) {
         whom.offer = offer;

@@ -1,5 +1,6 @@
 #include "actors/host_system.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <thread>
 
@@ -81,7 +82,8 @@ caf::actor host_system::dial(const net::address& to, milliseconds deadline) {
     // CAF's own attempt to reach a host that is silent would block it for minutes.
     if (auto problem = net::probe(to, left); problem.empty()) {
       caf::scoped_actor self{impl_->system};
-      auto found = compat::connect(self, impl_->system, to.host, to.port, left, impl_->with_tls);
+      auto found = compat::connect(self, impl_->system, to.host, to.port,
+                                   std::min(left, 2 * one_try), impl_->with_tls);
       if (found)
         return *found;
       why = "it does not speak the control protocol"

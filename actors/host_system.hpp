@@ -11,6 +11,11 @@
 
 namespace sluice::actors {
 
+/// How long one of several tries to reach an actor of another process may take. A connection may be
+/// lost before its first message (CAF, looking for silent peers, may take it for one), and a
+/// request over it ends by its time-out alone.
+inline constexpr std::chrono::milliseconds one_try{1000};
+
 /// How this process meets others.
 struct host_options {
   std::optional<net::tls_files> tls = {};

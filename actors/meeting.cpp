@@ -1,8 +1,10 @@
 #include "actors/meeting.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -23,24 +25,69 @@ struct guest_list {
   std::map<std::int32_t, std::string> addresses; ///< by rank
 };
 
-caf::behavior host_behavior(caf::event_based_actor* self, std::shared_ptr<guest_list> list) {
-  self->set_error_handler([](const caf::error&) {});
-  return {[list](const join_run& message) -> caf::result<joined_run> {
+/// The actor that is published at the meeting place.
+class host_state {
+public:
+  host_state(caf::event_based_actor* self, std::shared_ptr<guest_list> list)
+    : self_(self),
+      list_(std::move(list)) {}
+
+  caf::behavior make_behavior() {
+    self_->set_error_handler([](const caf::error&) {});
+    return {[this](const join_run& message) { return join(message); },
+            [this](const run_over& message) { return end(message); }};
+  }
+
+private:
+  /// Whoever did not get the answer asks again.
+  caf::result<joined_run> join(const join_run& message) {
     const auto refuse = [](const std::string& why) {
       return caf::make_error(caf::sec::invalid_argument, why);
     };
     if (message.version != control_version)
       return refuse(fmt::format("rank 0 speaks version {} of the control protocol, not {}",
                                 control_version, message.version));
-    if (message.rank < 1 || message.rank >= list->processes)
-      return refuse(fmt::format("rank {} of {} processes", message.rank, list->processes));
-    const std::lock_guard lock(list->guard);
-    if (!list->addresses.emplace(message.rank, message.address.substr(0, 300)).second)
+    if (message.rank < 1 || message.rank >= list_->processes)
+      return refuse(fmt::format("rank {} of {} processes", message.rank, list_->processes));
+    const auto address = message.address.substr(0, 300);
+    const std::lock_guard lock(list_->guard);
+    if (list_->addresses.emplace(message.rank, address).first->second != address)
       return refuse(fmt::format("rank {} has joined already", message.rank));
-    list->changed.notify_all();
-    return joined_run{list->processes};
-  }};
-}
+    guests_[message.rank] = caf::actor_cast<caf::actor>(self_->current_sender());
+    if (over_)
+      tell_over(message.rank);
+    list_->changed.notify_all();
+    return joined_run{list_->processes};
+  }
+
+  /// Answered when all guests know. One whose connection was lost comes again, and is told then.
+  caf::result<caf::unit_t> end(const run_over& message) {
+    if (guests_.empty())
+      return caf::unit;
+    over_ = message;
+    ending_ = self_->make_response_promise();
+    for (const auto& each : guests_)
+      tell_over(each.first);
+    return ending_;
+  }
+
+  void tell_over(std::int32_t rank) {
+    compat::ask(self_, guests_.at(rank), one_try, *over_)
+      .then(
+        [this, rank](caf::unit_t) {
+          guests_.erase(rank);
+          if (guests_.empty() && ending_.pending())
+            ending_.deliver(caf::unit);
+        },
+        [](const caf::error&) {});
+  }
+
+  caf::event_based_actor* self_;
+  std::shared_ptr<guest_list> list_;
+  std::map<std::int32_t, caf::actor> guests_; ///< who do not know yet that it is over, by rank
+  std::optional<run_over> over_;
+  caf::response_promise ending_;
+};
 
 } // namespace
 
@@ -50,20 +97,32 @@ struct meeting_place::implementation {
   host_system hosts;
   std::shared_ptr<guest_list> list = std::make_shared<guest_list>();
   caf::actor host;
+  std::chrono::milliseconds patience{};
+  bool ended = false;
 };
 
 meeting_place::meeting_place(const host_options& options, const net::address& at,
                              std::int32_t processes)
   : impl_(std::make_unique<implementation>(options)) {
   impl_->list->processes = processes;
-  impl_->host = impl_->hosts.system().spawn(host_behavior, impl_->list);
+  impl_->patience = options.fault_deadline;
+  impl_->host = impl_->hosts.system().spawn<caf::stateful_actor<host_state>>(impl_->list);
   impl_->hosts.publish(impl_->host, at);
 }
 
 meeting_place::~meeting_place() {
+  if (!impl_->ended)
+    end("rank 0 has failed");
   caf::scoped_actor self{impl_->hosts.system()};
   self->send_exit(impl_->host, caf::exit_reason::user_shutdown);
   self->wait_for(impl_->host);
+}
+
+void meeting_place::end(const std::string& problem) {
+  impl_->ended = true;
+  caf::scoped_actor self{impl_->hosts.system()};
+  compat::ask(self.ptr(), impl_->host, impl_->patience, run_over{problem})
+    .receive([](caf::unit_t) {}, [](const caf::error&) {}); // Who has not left finds out by itself.
 }
 
 std::vector<std::string> meeting_place::wait_for_all(std::chrono::milliseconds deadline) {
@@ -88,18 +147,44 @@ std::vector<std::string> meeting_place::wait_for_all(std::chrono::milliseconds d
 
 std::string attend(host_system& hosts, const net::address& at, std::int32_t rank,
                    const std::string& own_address, std::chrono::milliseconds deadline) {
-  const auto place = hosts.dial(at, deadline);
+  using std::chrono::steady_clock;
+  const auto until = steady_clock::now() + deadline;
   caf::scoped_actor self{hosts.system()};
-  compat::ask(self.ptr(), place, deadline, join_run{.rank = rank, .address = own_address})
-    .receive([](const joined_run&) {},
-             [](const caf::error& why) { throw std::runtime_error(text_of(why)); });
+  caf::actor place;
+  for (bool joined = false; !joined;) {
+    const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_clock::now());
+    const bool was_there = place != nullptr;
+    try {
+      place = hosts.dial(at, was_there ? std::min(left, 5 * one_try) : left);
+    } catch (const std::runtime_error& why) {
+      if (!was_there)
+        throw;
+      return fmt::format("rank 0 is gone ({})", why.what()); // Only its answer had been lost.
+    }
+    compat::ask(self.ptr(), place, one_try, join_run{.rank = rank, .address = own_address})
+      .receive([&](const joined_run&) { joined = true; },
+               [](const caf::error& why) {
+                 if (why == caf::sec::invalid_argument)
+                   throw std::runtime_error(text_of(why));
+               });
+  }
   self->monitor(place);
-  std::string ended;
-  self->receive([&](const caf::down_msg& down) {
-    if (down.reason != caf::exit_reason::user_shutdown)
-      ended = caf::to_string(down.reason);
-  });
-  return ended;
+  std::string problem;
+  bool told = false;
+  const auto gone = [&](const caf::down_msg& down) {
+    problem = fmt::format("rank 0 is gone ({})", caf::to_string(down.reason));
+  };
+  self->receive(
+    [&](const run_over& message) {
+      problem = message.problem;
+      told = true;
+      return caf::unit;
+    },
+    gone);
+  if (told) // The answer must get out before this process does.
+    self->receive([](const caf::down_msg&) {}, caf::after(one_try) >> [] {});
+  return problem;
 }
 
 } // namespace sluice::actors

@@ -21,11 +21,11 @@
 
 #include "actors/batch.hpp"
 #include "actors/events.hpp"
+#include "actors/model_recipe.hpp"
 #include "actors/model_state.hpp"
 #include "actors/plan/dispatch.hpp"
 #include "actors/plan/make_plan.hpp"
 #include "actors/plan/plan.hpp"
-#include "actors/recipe.hpp"
 #include "actors/report.hpp"
 #include "kernels/nn/make_module.hpp"
 #include "kernels/nn/optimizer.hpp"

@@ -93,6 +93,11 @@ struct joined_run {
   std::int32_t processes = 0;
 };
 
+/// Rank 0's process to those who have joined: the run has ended. They leave.
+struct run_over {
+  std::string problem = {}; ///< empty: it has ended well
+};
+
 /// Worker to itself: its connections are made, or the reason why not.
 struct connections_made {
   std::vector<std::uint8_t> token = {};
@@ -158,6 +163,11 @@ bool inspect(Inspector& f, joined_run& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, run_over& x) {
+  return f.object(x).fields(f.field("problem", x.problem));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, connections_made& x) {
   return f.object(x).fields(f.field("token", x.token), f.field("problem", x.problem));
 }
@@ -178,5 +188,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(sluice_hosts, caf::first_custom_type_id + 900)
   CAF_ADD_TYPE_ID(sluice_hosts, (sluice::actors::connections_made))
   CAF_ADD_TYPE_ID(sluice_hosts, (sluice::actors::join_run))
   CAF_ADD_TYPE_ID(sluice_hosts, (sluice::actors::joined_run))
+  CAF_ADD_TYPE_ID(sluice_hosts, (sluice::actors::run_over))
 CAF_END_TYPE_ID_BLOCK(sluice_hosts)
 // clang-format on

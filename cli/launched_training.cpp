@@ -70,7 +70,9 @@ int lead(const launched_role& role, train_options options, const CLI::App& given
   if (given.get_option("--stages")->count() == 0)
     options.how.stages = role.processes;
   options.hosts.placement = place_in_blocks(places, options.how.stages);
-  return train(std::move(options), given);
+  const int code = train(std::move(options), given);
+  place.end(code == exit_code::success ? "" : fmt::format("rank 0 has ended with code {}", code));
+  return code;
 }
 
 int follow(const launched_role& role, const train_options& options) {
@@ -84,7 +86,7 @@ int follow(const launched_role& role, const train_options& options) {
   const auto why =
     actors::attend(hosts, at, role.rank, net::to_string({host, port, {}}), meeting_deadline);
   if (!why.empty())
-    throw std::runtime_error(fmt::format("rank {}: rank 0 is gone ({})", role.rank, why));
+    throw std::runtime_error(fmt::format("rank {}: {}", role.rank, why));
   return exit_code::success;
 }
 

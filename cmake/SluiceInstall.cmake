@@ -21,17 +21,20 @@ install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # A CAF that was built for this checkout goes along; one that was installed stays where it is.
 cmake_path(IS_PREFIX PROJECT_SOURCE_DIR "${CAF_DIR}" NORMALIZE caf_is_ours)
+if(TARGET CAF::openssl)
+  set(caf_tls "-lcaf_openssl ")
+endif()
 if(caf_is_ours)
   set(SLUICE_CAF_DIR ${CMAKE_INSTALL_LIBDIR}/sluice/caf)
   set(SLUICE_PC_CAF_CFLAGS "-isystem \${libdir}/sluice/caf/include")
-  set(SLUICE_PC_CAF_LIBS "-L\${libdir}/sluice/caf/lib -lcaf_io -lcaf_core")
+  set(SLUICE_PC_CAF_LIBS "-L\${libdir}/sluice/caf/lib ${caf_tls}-lcaf_io -lcaf_core")
   cmake_path(SET caf_prefix NORMALIZE "${CAF_DIR}/../../..")
   install(DIRECTORY ${caf_prefix} DESTINATION ${SLUICE_CAF_DIR})
 else()
   set(SLUICE_CAF_DIR ${CAF_DIR})
   cmake_path(SET caf_prefix NORMALIZE "${CAF_DIR}/../../..")
   set(SLUICE_PC_CAF_CFLAGS "-isystem ${caf_prefix}include")
-  set(SLUICE_PC_CAF_LIBS "-L${caf_prefix}lib -lcaf_io -lcaf_core")
+  set(SLUICE_PC_CAF_LIBS "-L${caf_prefix}lib ${caf_tls}-lcaf_io -lcaf_core")
 endif()
 
 configure_package_config_file(cmake/SluiceConfig.cmake.in SluiceConfig.cmake

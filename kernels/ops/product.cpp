@@ -6,6 +6,7 @@
 
 #include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/product_backend.hpp"
+#include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
 
@@ -16,8 +17,7 @@ void check(const const_matrix& a, const const_matrix& b, const matrix& c, const 
     throw std::invalid_argument(fmt::format("product: [{}, {}] x [{}, {}] does not give [{}, {}]",
                                             a.rows, a.columns, b.rows, b.columns, c.rows,
                                             c.columns));
-  if (a.type != b.type || a.type != c.type
-      || (a.type != dtype::float32 && a.type != dtype::float64))
+  if (a.type != b.type || a.type != c.type || !is_floating(a.type))
     throw std::invalid_argument(
       fmt::format("product: types {}, {} and {}", name(a.type), name(b.type), name(c.type)));
   if (bias && (bias.elements() != c.columns || bias.type() != c.type))
@@ -56,6 +56,8 @@ void product(stream& on, const_matrix a, const_matrix b, matrix c, write_mode mo
     return;
   if (auto* device = on.operations())
     device->product(on, a, b, c, mode, bias);
+  else if (a.type == dtype::bfloat16)
+    refuse_type("product", a.type);
   else if (a.type == dtype::float64)
     multiply_plainly(a, b, c, mode, bias ? bias.data<double>() : nullptr);
   else if (a.columns == 0)

@@ -80,7 +80,7 @@ class AnOption(support.CommandTest):
 
     def test_that_is_no_subcommand_is_answered_with_all_of_them(self):
         self.refused(["trian"], "there is no subcommand 'trian', did you mean 'train'?",
-                     "there are train, generate, plan")
+                     "there are train, worker, status, launch, generate, plan")
         self.refused([], "a subcommand is missing", "train")
 
 
