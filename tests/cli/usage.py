@@ -180,7 +180,6 @@ class TheTrace(support.CommandTest):
         made = json.loads((self.folder / "t.json").read_text())
         tasks = [e for e in made["traceEvents"] if e["ph"] == "X"]
         self.assertEqual(len(tasks), 4 * 6 * 2)
-        self.assertGreater(min(t["dur"] for t in tasks), 5_000)  # lateness is made up for
         text = self.run_command("trace", "t.json").stdout
         self.assertRegex(text, r"^1f1b, 4 stages, 6 micro-batches, as step 1 ran: ")
 
