@@ -37,6 +37,7 @@ struct crew::implementation {
   ~implementation() {
     caf::scoped_actor self{hosts.system()};
     if (network) // Otherwise there is nothing to let go.
+      // No time-out here: the recruiter has one for each worker.
       compat::ask(self.ptr(), recruiter, caf::infinite, dismiss{})
         .receive([](caf::unit_t) {}, [](const caf::error&) {});
     self->send_exit(recruiter, caf::exit_reason::user_shutdown);
@@ -152,6 +153,7 @@ crew_stages crew::hire_for(const stage_recipe& recipe, const std::vector<shared_
   order->silence = all.options.hosts.fault_deadline;
   order->checksum = all.options.checksum;
   caf::scoped_actor self{all.hosts.system()};
+  // No time-out here: the recruiter has the order's deadline for all that it waits for.
   compat::ask(self.ptr(), all.recruiter, caf::infinite, hire{order})
     .receive([&](hired& answer) { result.stages = std::move(answer.stages); },
              [&](const caf::error& why) { throw std::runtime_error(text_of(why)); });

@@ -171,6 +171,7 @@ std::string attend(host_system& hosts, const net::address& at, std::int32_t rank
   }
   self->monitor(place);
   std::string problem;
+  // As long as the run: who is silent for the fault deadline counts as gone.
   bool told = false;
   const auto gone = [&](const caf::down_msg& down) {
     problem = fmt::format("rank 0 is gone ({})", caf::to_string(down.reason));

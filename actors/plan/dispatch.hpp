@@ -41,8 +41,8 @@ bool is_stand_in(const rank_plan& mine, const rank_progress& now);
 /// How long after the end of its last task an idle rank hopes for the input that it wants before it
 /// takes a stand-in: `patience`, for about as long as two messages take, and at most a tenth of
 /// that task. Where tasks are as short as messages, waiting costs more than it saves: at P = 8,
-/// M = 32 and a latency of a quarter of a task V-Half costs 22 without patience, and 41 with two
-/// latencies of it.
+/// M = 32 and a latency of a quarter of a task V-Half costs 21 without patience, 31 with a tenth of
+/// a task of it, and 41 with as much as the latency.
 double patient_for(double patience, double last_task);
 
 /// The patience of stage actors: twice what a message between two threads takes. By simulation at
