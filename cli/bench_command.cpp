@@ -143,7 +143,7 @@ void add_span(CLI::App& bench, std::shared_ptr<outputs> to) {
   command->option_defaults()->always_capture_default();
   command->add_option("--stages", how->stages, "P")->check(CLI::PositiveNumber);
   command->add_option("--micro-batches", how->micro_batches, "M")->check(CLI::PositiveNumber);
-  command->add_option("--task", how->task_seconds, "seconds of F, of B and of W")
+  command->add_option("--task", how->task_seconds, "seconds that each task takes")
     ->check(CLI::PositiveNumber);
   command->add_option("--steps", how->steps, "of which the fastest counts")
     ->check(CLI::PositiveNumber);
