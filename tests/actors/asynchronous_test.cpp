@@ -216,8 +216,10 @@ TEST_CASE("PipeDream does not hang where a send ends only with its receive, and 
   for (const std::string schedule : {"pipedream", "pipedream-2bw"})
     check_against_serial(
       schedule, 2, 8,
-      net::make_loopback_network(
-        3, {.slots = 1, .completion = [](const auto&) { return 2ms; }, .poison = true}));
+      net::make_loopback_network(3, {.slots = 1,
+                                     .latency = {},
+                                     .completion = [](const auto&) { return 2ms; },
+                                     .poison = true}));
 }
 
 TEST_CASE("an asynchronous plan refuses what needs all stages at one moment") {
