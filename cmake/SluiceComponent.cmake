@@ -51,14 +51,16 @@ endfunction()
 
 # What a test under a sanitizer finds in its environment. ThreadSanitizer sees nothing of what
 # happens inside GNU's OpenMP and oneDNN, so it would take the barriers of the one (hence one
-# thread) and the shared cache of the other for races. So it needs no suppressions, which hide real
-# ones.
+# thread) and the shared cache of the other for races. Suppressions are for other people's code
+# alone: they hide real ones.
+set(sanitizers ${PROJECT_SOURCE_DIR}/tests/sanitizers)
 if(SLUICE_SANITIZE MATCHES "thread")
   set(SLUICE_TEST_ENVIRONMENT OMP_NUM_THREADS=1 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${sanitizers}/races.txt)
 elseif(SLUICE_SANITIZE)
   set(SLUICE_TEST_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1
-    UBSAN_OPTIONS=print_stacktrace=1)
+    UBSAN_OPTIONS=print_stacktrace=1
+    LSAN_OPTIONS=suppressions=${sanitizers}/leaks.txt:print_suppressions=0)
 endif()
 
 # What CI builds and runs under the sanitizers: the tests marked SANITIZED.

@@ -1,48 +1,26 @@
 #include <doctest/doctest.h>
 
-#include "actors/emulation.hpp"
-#include "actors/plan/make_plan.hpp"
-#include "tests/support/stepped_system.hpp"
+#include "tests/support/emulated_step.hpp"
 
-// Emulated devices under the test's own clock: what the real actors execute takes exactly the span
-// that the simulator plans, for every schedule.
+// Emulated devices under the test's own clock: the real actors execute each lane in its order, and
+// take exactly the span that the simulator plans, for every schedule.
 
 using namespace sluice;
 
-namespace {
-
-double executed_span(const plan::plan& plan, const actors::emulation& with) {
-  actors::pipeline_options options{.plan = plan, .deadline = std::chrono::hours(24)};
-  actors::emulate(options, with);
-  tests::stepped_system system;
-  auto line = system.start(std::move(options));
-  const auto report = system.train(line, actors::emulated_batch(plan.micro_batches));
-  system.let_run();
-  return report.span_seconds;
-}
-
-} // namespace
-
-double planned_span(const plan::plan& plan, const actors::emulation& with) {
-  return plan::simulate(plan, with.conditions).span;
-}
-
 TEST_CASE("every schedule executes in the planned span, P = 8 and M = 32") {
-  for (const auto& schedule : plan::all_schedules()) {
-    CAPTURE(schedule.name);
-    const auto plan = plan::make_plan(schedule.name, {.stages = 8, .micro_batches = 32});
-    const auto with = actors::parse_emulation("emulated:F=10s:B=10s:W=10s");
-    CHECK(executed_span(plan, with) == doctest::Approx(planned_span(plan, with)).epsilon(1e-6));
-  }
+  tests::check_all_executed({8}, {1, 2}, {32});
+}
+
+TEST_CASE("every schedule executes in the planned span for few and odd numbers") {
+  tests::check_all_executed({1, 2, 3, 4, 7}, {1, 2, 3, 4}, {1, 2, 3, 4, 8});
 }
 
 TEST_CASE("with jitter every task keeps its own time, so the spans still agree") {
   for (const std::string schedule : {"gpipe", "1f1b", "zb-h1", "interleaved", "zb-v"}) {
     CAPTURE(schedule);
-    const auto plan = plan::make_plan(schedule, {.stages = 4, .micro_batches = 12});
-    const auto with =
-      actors::parse_emulation("emulated:F=10s:B=8s:W=9s:jitter=lognormal/0.3:slow=0.1x4:seed=3");
-    CHECK(executed_span(plan, with) == doctest::Approx(planned_span(plan, with)).epsilon(1e-6));
+    tests::check_executed(
+      plan::make_plan(schedule, {.stages = 4, .micro_batches = 12}),
+      actors::parse_emulation("emulated:F=10s:B=8s:W=9s:jitter=lognormal/0.3:slow=0.1x4:seed=3"));
   }
 }
 

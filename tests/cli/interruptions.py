@@ -75,8 +75,9 @@ class AKilledRun(support.CommandTest):
         leftovers = 0
         newest = 0
         for trial in range(10):
-            process = self.start(*self.train_words(**options, resume="run" if newest else None))
-            time.sleep(0.1 + 0.3 * chance.random())
+            process = self.start_training("  stage 0", **options,
+                                          resume="run" if newest else None)
+            time.sleep(0.4 * chance.random())
             process.kill()
             process.communicate()
             self.assertEqual(process.returncode, -signal.SIGKILL)
