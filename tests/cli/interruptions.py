@@ -13,7 +13,7 @@ import support
 SLOW = dict(width=64, length=64, micro_batches=16, micro_batch_size=4, stages=2, dropout=0.1)
 
 
-class ASignal(support.CommandTest):
+class Interruption(support.CommandTest):
     def start_training(self, until, **options):
         """A run whose messages have got as far as `until`."""
         process = self.start(*self.train_words(**options))
@@ -25,6 +25,8 @@ class ASignal(support.CommandTest):
                 return process
         self.fail(f"no line '{until}' came; the run ended with {process.wait()}")
 
+
+class ASignal(Interruption):
     def test_ends_the_run_after_a_checkpoint_that_continues_bit_for_bit(self):
         whole = self.results(steps=20, **SLOW)
         for number in [signal.SIGINT, signal.SIGTERM]:
@@ -67,7 +69,7 @@ class ASignal(support.CommandTest):
                 self.assertEqual(self.checkpoints(), [])
 
 
-class AKilledRun(support.CommandTest):
+class AKilledRun(Interruption):
     def test_leaves_the_newest_checkpoint_complete_whenever_it_is_killed(self):
         """The steps are short, so that most of the time goes into saving."""
         chance = random.Random(1)
