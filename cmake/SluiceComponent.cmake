@@ -55,14 +55,15 @@ endfunction()
 # alone: they hide real ones.
 set(sanitizers ${PROJECT_SOURCE_DIR}/tests/sanitizers)
 set(SLUICE_TEST_TIMEOUT 300) # seconds
+set(deadline SLUICE_TEST_DEADLINE=600)
 if(SLUICE_SANITIZE)
   set(SLUICE_TEST_TIMEOUT 1800)
 endif()
 if(SLUICE_SANITIZE MATCHES "thread")
-  set(SLUICE_TEST_ENVIRONMENT OMP_NUM_THREADS=1 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0
+  set(SLUICE_TEST_ENVIRONMENT ${deadline} OMP_NUM_THREADS=1 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${sanitizers}/races.txt)
 elseif(SLUICE_SANITIZE)
-  set(SLUICE_TEST_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1
+  set(SLUICE_TEST_ENVIRONMENT ${deadline} ASAN_OPTIONS=detect_stack_use_after_return=1
     UBSAN_OPTIONS=print_stacktrace=1
     LSAN_OPTIONS=suppressions=${sanitizers}/leaks.txt:print_suppressions=0)
 endif()

@@ -35,7 +35,7 @@ class ASignal(Interruption):
                 process = self.start_training("step 3/20", steps=20, checkpoint="run",
                                               checkpoint_every=2, json="out.json", **SLOW)
                 process.send_signal(number)
-                _, messages = process.communicate(timeout=30)
+                _, messages = process.communicate(timeout=support.DEADLINE)
                 self.assertEqual(process.returncode, 128 + number)
                 self.assertIn(f"stopped by signal {int(number)} after step ", messages)
                 self.assertIn("checkpoint saved", messages)
@@ -51,7 +51,7 @@ class ASignal(Interruption):
     def test_without_a_checkpoint_folder_says_that_nothing_was_saved(self):
         process = self.start_training("step 3/20", steps=20, **SLOW)
         process.send_signal(signal.SIGINT)
-        _, messages = process.communicate(timeout=30)
+        _, messages = process.communicate(timeout=support.DEADLINE)
         self.assertEqual(process.returncode, 130)
         self.assertIn("nothing saved: there is no --checkpoint", messages)
 

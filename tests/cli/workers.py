@@ -10,7 +10,7 @@ import time
 
 import support
 
-DEADLINE = 30  # seconds; of every wait
+DEADLINE = support.DEADLINE  # of every wait
 
 
 class Worker:

@@ -59,7 +59,7 @@ inline void check_all_executed(const std::vector<std::int32_t>& stages,
           CAPTURE(v);
           CAPTURE(m);
           check_executed(plan::make_plan(each.name, {.stages = p, .micro_batches = m, .chunks = v}),
-                         with);
+                         with, longer);
         }
 }
 
