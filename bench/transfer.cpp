@@ -213,6 +213,10 @@ void measure(std::vector<column>& columns, const iperf3& known_tool, std::size_t
   }
   for (const auto& each : all)
     into.push_back(compare(each, "GB/s", peer));
+  // Of the same size in any case, and there without iperf3 too.
+  const auto& plain = all.back();
+  all.front().name = fmt::format("edge beside plain sockets, {}", size_name(bytes));
+  into.push_back(compare(all.front(), "GB/s", {"plain sockets", plain.by_round}));
 }
 
 } // namespace

@@ -1,6 +1,5 @@
 """Who gets in: with certificates those of the same authority, and nobody who talks nonsense."""
 
-import pathlib
 import random
 import socket
 import unittest
@@ -43,9 +42,9 @@ class Certificates(WithCertificates):
     def test_keep_random_bytes_out_at_bounded_memory(self):
         there = Worker(self, *self.of("ours"))
         throw_rubbish_at(there, 300)
-        before = resident_kib(there.process)
+        before = workers.resident_kib(there.process)
         throw_rubbish_at(there, 1000)
-        self.assertLess(resident_kib(there.process) - before, 16 * 1024)
+        self.assertLess(workers.resident_kib(there.process) - before, 16 * 1024)
         self.train(*self.of("ours"), **RUN, workers=there.address)
 
 
@@ -66,13 +65,6 @@ def throw_rubbish_at(worker, times):
                 to.sendall(chance.randbytes(chance.choice([0, 1, 20, 47, 48, 49, 4000])))
             except OSError:
                 pass  # It has hung up already.
-
-
-def resident_kib(process):
-    for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise AssertionError("no VmRSS")
 
 
 if __name__ == "__main__":

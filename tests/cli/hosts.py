@@ -1,8 +1,6 @@
 """One run over several worker processes: the same weights as in one process, and clear refusals."""
 
 import json
-import os
-import pathlib
 import signal
 import unittest
 
@@ -15,11 +13,13 @@ DEEP = dict(layers=3, stages=4, micro_batches=4, dropout=0.1, clip=0.5)
 
 class SeveralProcesses(WorkersTest):
     def test_give_the_weights_of_one_process_byte_for_byte(self):
-        alone = self.results(**DEEP)
+        """On the text that the command trains on by default."""
+        deep = {**DEEP, "data": None}
+        alone = self.results(**deep)
         for count in [2, 3, 4]:
             with self.subTest(workers=count):
                 there = self.workers(count)
-                together = self.results(**DEEP, workers=self.addresses(there), checkpoint="run",
+                together = self.results(**deep, workers=self.addresses(there), checkpoint="run",
                                         checksum=True)
                 self.assertEqual(together["weights_sha256"], alone["weights_sha256"])
                 self.assertEqual(together["loss_last"], alone["loss_last"])
@@ -70,7 +70,7 @@ class SeveralProcesses(WorkersTest):
         words = self.train_words(**DEEP, json="-")[1:]
         launched = self.run_command("launch", "-n", 3, *words)
         self.assertEqual(json.loads(launched.stdout)["weights_sha256"], alone["weights_sha256"])
-        self.assertEqual(self.children_named("worker", self.folder), [])
+        self.assertEqual(self.children_named("worker"), [])
 
     def test_end_with_the_command_that_launched_them_even_if_it_is_killed(self):
         words = self.train_words(**{**DEEP, "steps": 1_000_000})[1:]
@@ -78,23 +78,10 @@ class SeveralProcesses(WorkersTest):
         for line in process.stderr:
             if line.startswith("step 1/"):
                 break
-        self.assertEqual(len(self.children_named("worker", self.folder)), 2)
+        self.assertEqual(len(self.children_named("worker")), 2)
         process.kill()
         process.communicate()
-        self.wait_until(lambda: not self.children_named("worker", self.folder))
-
-    def children_named(self, word, folder):
-        """Processes of the command with that subcommand which were started in the folder."""
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                if len(line) > 1 and line[1] == word.encode() \
-                        and os.readlink(f"/proc/{pid}/cwd") == str(folder):
-                    found.append(int(pid))
-            except OSError:
-                continue  # It has just ended.
-        return found
+        self.wait_until(lambda: not self.children_named("worker"))
 
 
 class AWorker(WorkersTest):
