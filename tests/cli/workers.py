@@ -108,11 +108,12 @@ class WorkersTest(support.CommandTest):
         return found
 
 
-def resident_kib(process):
+def resident_kib(process, what="VmRSS"):
+    """what: VmHWM for the peak."""
     for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(what + ":"):
             return int(line.split()[1])
-    raise AssertionError("no VmRSS")
+    raise AssertionError(f"no {what}")
 
 
 def free_port():
