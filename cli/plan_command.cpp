@@ -244,7 +244,8 @@ void add_world(CLI::App& to, plan_options& options) {
   to.add_option("--patience", options.patience,
                 "how long a rank hopes for the input it wants before it takes a stand-in")
     ->check(CLI::NonNegativeNumber);
-  to.add_option("--dispatch-ahead", options.dispatch_ahead, "tasks issued beyond the running one")
+  to.add_option("--look-ahead", options.look_ahead,
+                "tasks enqueued on a device beyond the one that it runs")
     ->check(CLI::NonNegativeNumber);
   to.add_option("--dispatch-time", options.dispatch_time, "of the host, for each task")
     ->check(CLI::NonNegativeNumber);

@@ -30,7 +30,7 @@ struct plan_options {
   std::string jitter = "none";
   std::vector<std::string> slow_ranks; ///< "2:1.3"
   std::uint64_t seed = 1;
-  std::int32_t dispatch_ahead = 0;
+  std::int32_t look_ahead = 0;
   double patience = 0;
   double dispatch_time = 0;
   std::vector<std::string> compare;
