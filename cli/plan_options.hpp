@@ -36,8 +36,9 @@ struct plan_options {
   std::vector<std::string> compare;
   std::vector<std::string> memory; ///< of all devices, or of each
   std::string profile;
-  std::string model; ///< to measure in place of a profile
-  recipe measured;   ///< its other options
+  std::string model;          ///< to measure in place of a profile
+  recipe measured;            ///< its other options
+  std::string device = "cpu"; ///< on which it is measured
   std::string csv;
   std::string svg;
   std::string json;
