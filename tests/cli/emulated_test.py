@@ -53,6 +53,8 @@ class EmulatedTest(SluiceTest):
         mixed = self.refused("train", "--device", f"cpu,{DEVICE}", "--stages", 2)
         self.assertIn("not mixed", mixed)
         self.assertIn("cuda:99: ", self.refused("train", "--device", "cpu,cuda:99", "--stages", 2))
+        for wrong in ("cuda:x", "cuda:-1", "cuda:"):
+            self.assertIn("as in cuda:0", self.refused("train", "--device", wrong))
         self.assertIn("3 devices for 2 stages",
                       self.refused("train", "--device", "cpu,cpu,cpu", "--stages", 2))
         self.assertIn("tpu", self.refused("train", "--device", "tpu"))

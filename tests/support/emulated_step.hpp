@@ -13,8 +13,10 @@
 namespace sluice::tests {
 
 /// A step of the real actors on emulated devices, under the test's own clock.
-inline actors::step_report emulated_step(const plan::plan& plan, const actors::emulation& with) {
-  actors::pipeline_options options{.plan = plan, .deadline = std::chrono::hours(24)};
+inline actors::step_report emulated_step(const plan::plan& plan, const actors::emulation& with,
+                                         actors::step_events events = {}) {
+  actors::pipeline_options options{
+    .plan = plan, .deadline = std::chrono::hours(24), .events = std::move(events)};
   actors::emulate(options, with);
   stepped_system system;
   auto line = system.start(std::move(options));
