@@ -111,8 +111,8 @@ class AWorker(WorkersTest):
         try:
             for each in there:
                 each.wait_for_log("leased to")
-            state = json.loads(
-                self.run_command("status", "--workers", addresses, "--json", "-").stdout)
+            state = json.loads(self.run_command("status", "--workers", addresses, "--json", "-",
+                                                "--wait", workers.DEADLINE).stdout)
             self.assertEqual([each["stages"] for each in state["workers"]], [[0, 1], [2, 3]])
             self.assertIn(f"process {run.pid}", state["workers"][0]["holder"])
             self.refused(self.train_words(**DEEP, workers=addresses, join_deadline=0.5),
