@@ -116,7 +116,7 @@ class AKilledWorker(Disturbed):
         print(f"({KILLS} kills, {len(disturbed['faults'])} faults; threads and files {opened}; "
               f"resident KiB from {early} to {late}) ", end="", flush=True)
         for who in lasting:
-            self.assertLess(late[who] - early[who], ROOM_KIB, who)
+            self.assert_grown_less(early[who], late[who], ROOM_KIB)
         self.assertEqual(disturbed["weights_sha256"], self.weights_alone(steps))
         for each in there:
             each.wait_for_log("free again")

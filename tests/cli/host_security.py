@@ -44,7 +44,7 @@ class Certificates(WithCertificates):
         throw_rubbish_at(there, 500)
         before = workers.resident_kib(there.process)
         throw_rubbish_at(there, 9500)
-        self.assertLess(workers.resident_kib(there.process) - before, 16 * 1024)
+        self.assert_grown_less(before, workers.resident_kib(there.process), 16 * 1024)
         self.train(*self.of("ours"), **RUN, workers=there.address)
 
 

@@ -80,7 +80,7 @@ class SeveralProcesses(WorkersTest):
             self.assertEqual(many, few)
             self.assertLessEqual(many_bytes, few_bytes + slots_bytes)
         for few, many in zip(*resident):
-            self.assertLess(many - few, 8 * 1024)
+            self.assert_grown_less(few, many, 8 * 1024)
 
     def test_are_launched_by_one_command_and_gone_after_it(self):
         alone = self.results(**DEEP)

@@ -17,6 +17,8 @@ SKIPPED = 77  # what ctest takes for "skipped"
 # Of every wait, in seconds: against hanging for ever, so sanitizers may have more.
 DEADLINE = float(os.environ.get("SLUICE_TEST_DEADLINE", 60))
 
+SANITIZED = "TSAN_OPTIONS" in os.environ or "ASAN_OPTIONS" in os.environ
+
 binary = None  # the path of the command, from the command line
 
 # A text that the tests own, of 12 kB: the machine's licences may change.
