@@ -68,19 +68,16 @@ class SeveralProcesses(WorkersTest):
     def test_hold_no_more_however_many_micro_batches_wait_before_a_slow_stage(self):
         """The first stage is an embedding, the second all but the head."""
         there = self.workers(2)
-        peaks, resident = [], []
+        peaks = []
         for micro_batches in [8, 1000]:
             run = self.results(layers=6, width=32, micro_batches=micro_batches, stages=3, steps=2,
                                cut="1,12,1", workers=self.addresses(there))
             peaks.append([(each["peak_activations"], each["peak_bytes"]) for each in run["stages"]])
-            resident.append([workers.resident_kib(each.process, "VmHWM") for each in there])
         # Chance decides how many of an edge's few receive slots are full at a time.
         slots_bytes = 2 * 3 * 2 * 16 * 32 * 4
         for (few, few_bytes), (many, many_bytes) in zip(*peaks):
             self.assertEqual(many, few)
             self.assertLessEqual(many_bytes, few_bytes + slots_bytes)
-        for few, many in zip(*resident):
-            self.assert_grown_less(few, many, 8 * 1024)
 
     def test_are_launched_by_one_command_and_gone_after_it(self):
         alone = self.results(**DEEP)

@@ -112,12 +112,11 @@ class WorkersTest(support.CommandTest):
         return found
 
 
-def resident_kib(process, what="VmRSS"):
-    """what: VmHWM for the peak."""
+def resident_kib(process):
     for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith(what + ":"):
+        if line.startswith("VmRSS:"):
             return int(line.split()[1])
-    raise AssertionError(f"no {what}")
+    raise AssertionError("no VmRSS")
 
 
 def free_port():
