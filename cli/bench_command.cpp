@@ -148,7 +148,7 @@ void bench_transfer(std::size_t rounds, const outputs& to) {
   for (const auto& line : lines) {
     const bool compared = !line.peer.empty();
     shown.add({line.name, fmt::format("{:.3g}", line.value), line.unit,
-               compared ? line.peer : "no iperf3 here",
+               compared ? line.peer : "no iperf here",
                compared ? fmt::format("{:.3g}", line.peer_value) : "",
                compared ? fmt::format("{:.2f}", line.ratio()) : ""});
     cases.push_back(to_json(line));
