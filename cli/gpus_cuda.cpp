@@ -35,4 +35,8 @@ std::shared_ptr<net::network> gpu_network(std::int32_t stages,
   return net::make_nccl_network(std::move(options));
 }
 
+net::gpu_channels gpu_channels() {
+  return net::nccl_channels();
+}
+
 } // namespace sluice::cli

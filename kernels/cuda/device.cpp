@@ -19,18 +19,21 @@ device::device(int index) : index_(index) {
     throw std::runtime_error(
       all.empty() ? "no GPU: " + why : fmt::format("no cuda:{}: there are {}", index, all.size()));
   select();
-  check(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking), "a stream");
+  for (auto* stream : {&compute_, &fetching_})
+    check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "a stream");
   operations_ = std::make_unique<cuda::operations>(compute_);
 }
 
 device::~device() {
   cudaSetDevice(index_);
   cudaStreamSynchronize(compute_);
+  cudaStreamSynchronize(fetching_);
   for (const auto& each : staging_) {
     cudaEventDestroy(each->used);
     cudaFreeHost(each->memory);
   }
   cudaStreamDestroy(compute_);
+  cudaStreamDestroy(fetching_);
 }
 
 void device::select() const {
@@ -94,13 +97,20 @@ void device::upload(void* to, const void* from, std::size_t bytes) {
 }
 
 void device::download(void* to, const void* from, std::size_t bytes) {
+  bring(to, from, bytes, compute_);
+}
+
+void device::fetch(void* to, const void* from, std::size_t bytes) {
+  bring(to, from, bytes, fetching_);
+}
+
+void device::bring(void* to, const void* from, std::size_t bytes, cudaStream_t on) {
   if (bytes == 0)
     return;
   select();
   auto& through = take_staging(bytes);
-  check(cudaMemcpyAsync(through.memory, from, bytes, cudaMemcpyDeviceToHost, compute_),
-        "downloading");
-  check(cudaEventRecord(through.used, compute_), "downloading");
+  check(cudaMemcpyAsync(through.memory, from, bytes, cudaMemcpyDeviceToHost, on), "downloading");
+  check(cudaEventRecord(through.used, on), "downloading");
   check(cudaEventSynchronize(through.used), "downloading");
   std::memcpy(to, through.memory, bytes);
   const std::lock_guard lock(guard_);

@@ -210,6 +210,24 @@ TEST_CASE("A run is started only by who has the lease") {
     doctest::Contains("no address is known for rank"), std::runtime_error);
 }
 
+TEST_CASE("An order of GPUs that makes no sense is refused, and so is one where there are none") {
+  desk at;
+  auto asked = at.request(1);
+  asked.make_gpu_id = true;
+  CHECK(at.refusal(asked).find("it has no GPUs") != std::string::npos);
+  at.system.ask<lease_grant>(at.worker, at.request(1));
+  const auto start = [&](gpu_order gpus) {
+    at.system.ask<run_started>(
+      at.worker, start_run{std::vector<std::uint8_t>(16, 1), {{0, "127.0.0.1:1"}}, 100, gpus});
+  };
+  CHECK_THROWS_WITH_AS(start({.ranks = {1, 0}}), doctest::Contains("the ranks [1, 0] on GPUs"),
+                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(start({.ranks = {0, 2}}), doctest::Contains("of a plan for 2"),
+                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(start({.ranks = {0, 1}}), doctest::Contains("without a sequencer"),
+                       std::runtime_error);
+}
+
 TEST_CASE("The edges of a run have the slots that its credits allow") {
   const auto recipe = small_recipe();
   const auto edges = run_edges(recipe.plan, lay_out(recipe).shared);
