@@ -137,23 +137,29 @@ std::vector<kernels::nn::parameter*> parameter_set::leads() const {
   return all;
 }
 
-void parameter_set::update(kernels::stream& on, const apply& with) {
+template <class Wanted>
+void parameter_set::update_those(kernels::stream& on, const apply& with, Wanted wanted) {
+  std::vector<kernels::nn::stateful_parameter> all;
   for (auto& each : entries_)
-    optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,
-                     with.gradient_scale);
+    if (wanted(each))
+      all.push_back({&each.lead(), each.state});
+  optimizer_->step_all(on, all, with.learning_rate, with.step + 1, with.gradient_scale);
+}
+
+void parameter_set::update(kernels::stream& on, const apply& with) {
+  update_those(on, with, [](const entry&) { return true; });
 }
 
 void parameter_set::update_chunk(kernels::stream& on, std::int32_t chunk, const apply& with) {
   std::vector<twin> none;
-  for (auto& each : entries_) {
-    if (each.chunk != chunk)
-      continue;
-    combine(on, each, none);
-    optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,
-                     with.gradient_scale);
-    for (auto& [ordinal, of] : each.accumulators)
-      kernels::set_zero(of->gradient);
-  }
+  for (auto& each : entries_)
+    if (each.chunk == chunk)
+      combine(on, each, none);
+  update_those(on, with, [&](const entry& each) { return each.chunk == chunk; });
+  for (auto& each : entries_)
+    if (each.chunk == chunk)
+      for (auto& [ordinal, of] : each.accumulators)
+        kernels::set_zero(of->gradient);
 }
 
 std::vector<tensor> parameter_set::values(std::int32_t chunk) const {

@@ -102,6 +102,10 @@ private:
   struct entry;
   void combine(kernels::stream& on, entry& of, std::vector<twin>& received);
 
+  /// Updates the entries for which wanted(entry) holds, in one call of the optimizer.
+  template <class Wanted>
+  void update_those(kernels::stream& on, const apply& with, Wanted wanted);
+
   struct entry {
     std::string name;
     std::vector<std::pair<std::int32_t, kernels::nn::parameter*>> accumulators; ///< by ordinal

@@ -53,6 +53,17 @@ public:
                  gradient_scale);
   }
 
+  void step_all(kernels::stream& on, std::span<const kernels::nn::stateful_parameter> all,
+                double learning_rate, std::uint64_t step_number,
+                double gradient_scale) const override {
+    std::vector<kernels::nn::stateful_parameter> inner;
+    for (const auto& [what, state] : all) {
+      kernels::copy(what->gradient, state.back());
+      inner.push_back({what, state.first(state.size() - 1)});
+    }
+    inner_->step_all(on, inner, learning_rate, step_number, gradient_scale);
+  }
+
 private:
   std::shared_ptr<const optimizer> inner_;
   std::vector<std::string_view> names_;

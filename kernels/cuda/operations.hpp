@@ -42,11 +42,10 @@ public:
   void cross_entropy(stream& on, tensor& logits, const tensor& targets, tensor& loss) override;
   void cross_entropy_backward(tensor& probabilities, const tensor& targets,
                               double loss_scale) override;
-  void adamw(tensor& value, const tensor& gradient, ops::adamw_state state,
-             const ops::adamw_settings& settings) override;
+  void adamw(std::span<const ops::adamw_operand> all, const ops::adamw_settings& settings) override;
   void sgd(tensor& value, const tensor& gradient, tensor& velocity,
            const ops::sgd_settings& settings) override;
-  void sum_of_squares(stream& on, const tensor& values, tensor& sums, std::int64_t place) override;
+  void sums_of_squares(stream& on, std::span<const tensor> values, tensor& sums) override;
 
 private:
   cudaStream_t stream_;

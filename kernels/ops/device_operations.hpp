@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/ops/adamw.hpp"
 #include "kernels/ops/dropout.hpp"
@@ -76,14 +77,12 @@ public:
   virtual void cross_entropy_backward(tensor& probabilities, const tensor& targets,
                                       double loss_scale) = 0;
 
-  virtual void adamw(tensor& value, const tensor& gradient, adamw_state state,
-                     const adamw_settings& settings) = 0;
+  virtual void adamw(std::span<const adamw_operand> all, const adamw_settings& settings) = 0;
   virtual void sgd(tensor& value, const tensor& gradient, tensor& velocity,
                    const sgd_settings& settings) = 0;
 
-  /// Into element `place` of `sums`, which are float64.
-  virtual void sum_of_squares(stream& on, const tensor& values, tensor& sums,
-                              std::int64_t place) = 0;
+  /// Of tensors of one type, into `sums`, float64.
+  virtual void sums_of_squares(stream& on, std::span<const tensor> values, tensor& sums) = 0;
 };
 
 } // namespace ops

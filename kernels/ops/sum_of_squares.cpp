@@ -28,9 +28,10 @@ std::vector<double> sums_of_squares(stream& on, std::span<const tensor> values) 
       sums.push_back(sum_of_squares(on, each));
     return sums;
   }
+  for (const auto& each : values)
+    require(each, values.front().type(), each.shape(), "sum_of_squares", "a tensor");
   auto results = on.allocate(dtype::float64, {static_cast<std::int64_t>(values.size())});
-  for (std::size_t i = 0; i < values.size(); ++i)
-    device->sum_of_squares(on, values[i], results, static_cast<std::int64_t>(i));
+  device->sums_of_squares(on, values, results);
   sums.resize(values.size());
   on.where().download(sums.data(), results.bytes_span().data(), results.bytes());
   return sums;

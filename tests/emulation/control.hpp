@@ -55,4 +55,7 @@ void set_device_count(int count);
 /// How often cudaMalloc() was called so far.
 long device_allocations();
 
+/// How many kernels were launched so far whose name begins so.
+long launches_of(const std::string& kernel);
+
 } // namespace sluice::emulation

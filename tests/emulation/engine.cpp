@@ -277,6 +277,16 @@ long device_allocations() {
   return count;
 }
 
+long launches_of(const std::string& kernel) {
+  long count = 0;
+  change([&](engine& e) {
+    for (const auto& [name, launches] : e.launches)
+      if (name.starts_with(kernel))
+        count += launches;
+  });
+  return count;
+}
+
 void reset_findings() {
   change([&](engine& e) {
     e.violation_count = 0;

@@ -92,6 +92,7 @@ struct engine {
   std::string violation;
   long violation_count = 0;
   long allocations = 0;
+  std::map<std::string, long> launches; ///< by kernel
   std::map<std::uintptr_t, std::size_t> pinned;
 
   /// Appends to a stream; waits while the launch queue of 1024 entries is full.

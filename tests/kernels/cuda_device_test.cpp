@@ -1,9 +1,13 @@
 #include <atomic>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "kernels/nn/mlp.hpp"
+#include "kernels/nn/optimizer.hpp"
 #include "kernels/nn/profile.hpp"
 #include "kernels/ops/gelu.hpp"
+#include "kernels/ops/sum_of_squares.hpp"
 #include "tests/kernels/cuda_fixtures.hpp"
 
 using namespace sluice::kernels;
@@ -61,6 +65,44 @@ TEST_CASE("tensors go from one GPU to another by way of the host") {
   const auto x = random_tensor(host, dtype::float32, {77}, 1);
   const auto there = copied(one, ops::gelu(zero, copied(zero, x)));
   CHECK(close(values(copied(host, there)), values(ops::gelu(host, x)), 1e-6, 1e-6));
+}
+
+TEST_CASE("an update of many parameters, and their global norm, take few launches") {
+  const emulation::test::session run;
+  stream gpu(std::make_shared<cuda::device>(0));
+  std::vector<nn::parameter> parameters;
+  for (int i = 0; i < 170; ++i)
+    parameters.push_back({fmt::format("p{}", i), gpu.zeros(dtype::float32, {1 + i % 5}),
+                          gpu.zeros(dtype::float32, {1 + i % 5}), i % 2 == 0});
+  const auto adamw = nn::make_adamw();
+  std::vector<std::vector<tensor>> states;
+  std::vector<nn::stateful_parameter> all;
+  std::vector<tensor> gradients;
+  states.reserve(parameters.size());
+  for (auto& each : parameters) {
+    states.push_back(adamw->make_state(gpu, each));
+    all.push_back({&each, states.back()});
+    gradients.push_back(each.gradient);
+  }
+  const auto launches = [](auto act) {
+    const auto before = emulation::launches_of("");
+    act();
+    return emulation::launches_of("") - before;
+  };
+  CHECK(launches([&] { adamw->step_all(gpu, all, 1e-3, 1, 1); }) == 3); // of 70 each
+  CHECK(launches([&] { ops::sums_of_squares(gpu, gradients); }) == 4);  // two for 165
+  CHECK(launches([&] { adamw->step_all(gpu, {}, 1e-3, 1, 1); }) == 0);
+  CHECK(emulation::violations() == 0);
+}
+
+TEST_CASE("a launch with a pointer into the host's memory in its table is caught") {
+  const emulation::test::session run;
+  stream gpu(std::make_shared<cuda::device>(0));
+  auto host = make_stream();
+  std::vector<tensor> mixed{gpu.zeros(dtype::float32, {4}), host.zeros(dtype::float32, {4})};
+  CHECK_THROWS_AS(ops::sums_of_squares(gpu, mixed), std::runtime_error);
+  CHECK(emulation::last_violation().find("pointer argument 1 is not the device's memory")
+        != std::string::npos);
 }
 
 TEST_CASE("without a driver there are no GPUs, and it says why") {

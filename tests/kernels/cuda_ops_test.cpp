@@ -206,7 +206,8 @@ TEST_CASE("a GPU's AdamW and SGD") {
       auto value = copied(on, x[0]);
       auto zero = copied(on, x[3]);
       set_zero(zero);
-      ops::adamw(on, value, x[1], {x[2], zero},
+      const ops::adamw_operand only{value, x[1], x[2], zero};
+      ops::adamw(on, std::span(&only, 1),
                  {.learning_rate = 0.01, .weight_decay = 0.1, .gradient_scale = 0.5, .step = 3});
       auto still = copied(on, x[0]);
       tensor none;
@@ -216,6 +217,47 @@ TEST_CASE("a GPU's AdamW and SGD") {
                   std::move(x[0]), std::move(x[4]));
     },
     {4e-6, 4e-6});
+}
+
+TEST_CASE("a GPU updates many tensors of any size at once, some that decay and some that do not") {
+  gpu_trial trial(dtype::float32);
+  tensor_list operands; // 150 x 4: more than two tables hold; from no element to several pieces
+  unsigned seed = 1;
+  for (std::int64_t i = 0; i < 150; ++i) {
+    const std::int64_t count = i % 50 == 7 ? 9001 + i : i % 40 == 0 ? 0 : 1 + i % 23 * 7;
+    for (const double scale : {1.0, 1.0, 0.1, 0.0})
+      operands.push_back(floats(trial, {count}, seed++, scale));
+  }
+  trial.run(operands,
+            [](stream& on, tensor_list x) {
+              std::vector<ops::adamw_operand> all;
+              for (std::size_t i = 0; i < x.size(); i += 4)
+                all.push_back({x[i], x[i + 1], x[i + 2], x[i + 3], i % 3 == 0});
+              ops::adamw(
+                on, all,
+                {.learning_rate = 0.01, .weight_decay = 0.1, .gradient_scale = 0.5, .step = 3});
+              return x;
+            },
+            {4e-6, 4e-6});
+}
+
+TEST_CASE("a GPU's sums of squares of many tensors are those of each alone, bit for bit") {
+  FOR_EACH_PRECISION(with)
+  gpu_trial trial(with.type);
+  stream gpu(std::make_shared<cuda::device>(0));
+  std::vector<tensor> all; // more than one table holds
+  std::vector<double> expected;
+  for (std::int64_t i = 0; i < 400; ++i) {
+    const auto x = converted(
+      trial.host(), floats(trial, {i % 97 == 5 ? 8191 + i : i % 31}, 1U + unsigned(i)), with.type);
+    all.push_back(copied(gpu, x));
+    expected.push_back(ops::sum_of_squares(trial.host(), widened(trial.host(), x)));
+  }
+  const auto together = ops::sums_of_squares(gpu, all);
+  CHECK(close(together, expected, 1e-12, 1e-12));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    CHECK(ops::sum_of_squares(gpu, all[i]) == together[i]);
+  CHECK(emulation::violations() == 0);
 }
 
 TEST_CASE("a GPU's sums of squares are float64, and wait once for many tensors") {
