@@ -19,6 +19,7 @@ public:
 
   void add(const tensor& left, const tensor& right, tensor& sum) override;
   void cast(const tensor& from, tensor& to) override;
+  void round_all(std::span<const ops::rounding> all) override;
   void gelu(const tensor& input, tensor& output) override;
   void gelu_backward(const tensor& output_gradient, const tensor& input, tensor& gradient) override;
   void layer_norm(const tensor& input, affine with, tensor& output, tensor& statistics) override;

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "kernels/ops/adamw.hpp"
+#include "kernels/ops/cast.hpp"
 #include "kernels/ops/dropout.hpp"
 #include "kernels/ops/product.hpp"
 #include "kernels/ops/sgd.hpp"
@@ -29,6 +30,7 @@ public:
 
   virtual void add(const tensor& left, const tensor& right, tensor& sum) = 0;
   virtual void cast(const tensor& from, tensor& to) = 0;
+  virtual void round_all(std::span<const rounding> all) = 0;
 
   virtual void gelu(const tensor& input, tensor& output) = 0;
   virtual void gelu_backward(const tensor& output_gradient, const tensor& input,

@@ -14,8 +14,8 @@ tensor linear(stream& on, const tensor& input, const tensor& weight, const tenso
 /// The gradient of the input: output_gradient weight.
 tensor linear_input_gradient(stream& on, const tensor& output_gradient, const tensor& weight);
 
-/// Adds the weight's gradient, output_gradient^T input, and the bias's, the sum of the rows of
-/// output_gradient, where there is a bias.
+/// In the type that gradients are summed in, adds the weight's, output_gradient^T input, and the
+/// bias's, the sum of the rows of output_gradient, where there is a bias.
 void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
                             tensor& weight_gradient, tensor& bias_gradient);
 void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,

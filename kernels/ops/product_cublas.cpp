@@ -59,7 +59,8 @@ struct operand_key {
 
 struct product_key {
   operand_key a, b, c;
-  dtype type;
+  dtype type; ///< of the operands
+  dtype result;
   bool with_bias;
   auto operator<=>(const product_key&) const = default;
 };
@@ -152,7 +153,7 @@ product_plan product_plans::make(const product_key& key) {
   }
   make_layout(made.a, key.a, key.type);
   make_layout(made.b, key.b, key.type);
-  make_layout(made.c, key.c, key.type);
+  make_layout(made.c, key.c, key.result);
   choose(made, key);
   return made;
 }
@@ -188,7 +189,7 @@ operations::~operations() = default;
 
 void operations::product(stream& on, const ops::const_matrix& a, const ops::const_matrix& b,
                          const ops::matrix& c, ops::write_mode mode, const tensor& bias) {
-  const auto& plan = products_->get({key_of(a), key_of(b), key_of(c), c.type, bool(bias)});
+  const auto& plan = products_->get({key_of(a), key_of(b), key_of(c), a.type, c.type, bool(bias)});
   if (bias)
     set(plan.how, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         static_cast<const void*>(bias.bytes_span().data()));

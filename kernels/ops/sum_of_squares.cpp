@@ -1,7 +1,8 @@
 #include "kernels/ops/sum_of_squares.hpp"
 
-#include "kernels/ops/lanes.hpp"
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
+#include "kernels/ops/lanes.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
@@ -9,6 +10,8 @@ namespace sluice::kernels::ops {
 double sum_of_squares(stream& on, const tensor& values) {
   if (on.operations() != nullptr)
     return sums_of_squares(on, std::span(&values, 1)).front();
+  if (by_float(on, values))
+    return sum_of_squares(on, widened(on, values));
   return with_float(values.type(), "sum_of_squares", [&]<class T>(T) {
     const T* x = values.data<T>();
     return lane_sum<double>(values.elements(), [x](std::int64_t i) {

@@ -101,7 +101,7 @@ bool agrees(const description& how, const layout& a, const layout& b, const layo
   const bool plain_b = how.transpose_b == CUBLAS_OP_N;
   return (plain_a ? a.rows : a.columns) == c.rows && (plain_b ? b.columns : b.rows) == c.columns
       && (plain_a ? a.columns : a.rows) == (plain_b ? b.rows : b.columns) && a.type == b.type
-      && a.type == c.type && how.compute == CUBLAS_COMPUTE_32F;
+      && (a.type == c.type || c.type == CUDA_R_32F) && how.compute == CUBLAS_COMPUTE_32F;
 }
 
 } // namespace
