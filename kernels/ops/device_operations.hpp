@@ -54,6 +54,18 @@ public:
 
   virtual void product(stream& on, const const_matrix& a, const const_matrix& b, const matrix& c,
                        write_mode mode, const tensor& bias) = 0;
+  /// linear_gelu() and linear_gelu_input_gradient(), results allocated. False, and nothing done,
+  /// where the device's library does not have them for these shapes.
+  struct linear_operands {
+    const tensor& input;
+    const tensor& weight;
+    const tensor& bias;
+  };
+  virtual bool product_gelu(stream& on, const linear_operands& from, tensor& inner,
+                            tensor& output) = 0;
+  virtual bool product_gelu_backward(stream& on, const tensor& output_gradient,
+                                     const tensor& weight, const tensor& inner,
+                                     tensor& gradient) = 0;
   /// sums += the sum of the rows.
   virtual void add_rows(stream& on, const tensor& rows, tensor& sums) = 0;
 

@@ -5,6 +5,7 @@
 
 #include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
+#include "kernels/ops/gelu.hpp"
 #include "kernels/ops/product.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -85,6 +86,34 @@ void linear_weight_gradient(stream& on, const tensor& output_gradient, const ten
     add_rows(output_gradient.data<T>(), bias_gradient.data<T>(), output_gradient.shape().rows(),
              columns);
   });
+}
+
+linear_gelu_result linear_gelu(stream& on, const tensor& input, const tensor& weight,
+                               const tensor& bias) {
+  if (auto* device = on.operations(); device != nullptr && input.elements() > 0) {
+    const auto extents = with_last(input.shape(), weight.shape()[0]);
+    require(weight, input.type(), {weight.shape()[0], input.shape()[-1]}, "linear", "weight");
+    require(bias, input.type(), {weight.shape()[0]}, "linear", "bias");
+    linear_gelu_result made{on.allocate(input.type(), extents), on.allocate(input.type(), extents)};
+    if (device->product_gelu(on, {input, weight, bias}, made.inner, made.output))
+      return made;
+  }
+  auto inner = linear(on, input, weight, bias);
+  auto output = gelu(on, inner);
+  return {std::move(output), std::move(inner)};
+}
+
+tensor linear_gelu_input_gradient(stream& on, const tensor& output_gradient, const tensor& weight,
+                                  const tensor& inner) {
+  if (auto* device = on.operations(); device != nullptr && inner.elements() > 0) {
+    const auto extents = with_last(output_gradient.shape(), weight.shape()[-1]);
+    require(weight, inner.type(), {output_gradient.shape()[-1], extents[-1]}, "linear", "weight");
+    require(inner, output_gradient.type(), extents, "linear", "what went into the GELU");
+    auto gradient = on.allocate(inner.type(), inner.shape());
+    if (device->product_gelu_backward(on, output_gradient, weight, inner, gradient))
+      return gradient;
+  }
+  return gelu_backward(on, linear_input_gradient(on, output_gradient, weight), inner);
 }
 
 } // namespace sluice::kernels::ops

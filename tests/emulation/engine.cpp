@@ -249,6 +249,10 @@ void set_on_deadlock(on_deadlock what) {
   change([&](engine& e) { e.reaction = what; });
 }
 
+void set_fused_gelu(bool exists) {
+  change([&](engine& e) { e.fused_gelu = exists; });
+}
+
 void set_device_count(int count) {
   change([&](engine& e) { e.device_count = count; });
 }

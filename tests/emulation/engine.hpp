@@ -87,6 +87,7 @@ struct engine {
   std::chrono::steady_clock::time_point last_call;     ///< of a host thread
   std::chrono::steady_clock::time_point last_progress; ///< of anything
   bool executing = false;
+  bool fused_gelu = true;
   std::string deadlock; ///< the first since reset_findings()
   std::string said;     ///< the last that was reported
   std::string violation;

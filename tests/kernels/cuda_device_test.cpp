@@ -7,6 +7,7 @@
 #include "kernels/nn/optimizer.hpp"
 #include "kernels/nn/profile.hpp"
 #include "kernels/ops/gelu.hpp"
+#include "kernels/ops/linear.hpp"
 #include "kernels/ops/sum_of_squares.hpp"
 #include "tests/kernels/cuda_fixtures.hpp"
 
@@ -92,6 +93,43 @@ TEST_CASE("an update of many parameters, and their global norm, take few launche
   CHECK(launches([&] { adamw->step_all(gpu, all, 1e-3, 1, 1); }) == 3); // of 70 each
   CHECK(launches([&] { ops::sums_of_squares(gpu, gradients); }) == 4);  // two for 165
   CHECK(launches([&] { adamw->step_all(gpu, {}, 1e-3, 1, 1); }) == 0);
+  CHECK(emulation::violations() == 0);
+}
+
+TEST_CASE(
+  "a GELU is fused where cuBLASLt can, and where it cannot that is said once for each shape") {
+  const emulation::test::session run;
+  std::vector<std::string> said;
+  stream gpu(
+    std::make_shared<cuda::device>(0, [&](const std::string& what) { said.push_back(what); }));
+  auto host = make_stream();
+  const auto x = copied(gpu, random_tensor(host, dtype::float32, {5, 16}, 1));
+  const auto weight = copied(gpu, random_tensor(host, dtype::float32, {24, 16}, 2));
+  const auto bias = copied(gpu, random_tensor(host, dtype::float32, {24}, 3));
+  const auto back = copied(gpu, random_tensor(host, dtype::float32, {16, 24}, 4));
+  const auto both = [&] {
+    auto [output, inner] = ops::linear_gelu(gpu, x, weight, bias);
+    auto gradient = ops::linear_gelu_input_gradient(gpu, x, back, inner);
+    return values(copied(host, gradient));
+  };
+  const auto before = emulation::launches_of("gelu");
+  const auto fused = both();
+  CHECK(emulation::launches_of("gelu") == before);
+  CHECK(said.empty());
+
+  emulation::set_fused_gelu(false);
+  stream other(
+    std::make_shared<cuda::device>(0, [&](const std::string& what) { said.push_back(what); }));
+  std::swap(gpu, other);
+  const auto apart = both();
+  CHECK(both() == apart);
+  CHECK(emulation::launches_of("gelu") == before + 4);
+  CHECK(close(apart, fused, 1e-5, 1e-5));
+  REQUIRE(said.size() == 2);
+  CHECK(said[0]
+        == "cuda:0: cuBLASLt has no product with a fused GELU that gives [5, 24] of F32: a kernel "
+           "of its own does it");
+  CHECK(said[1].find("GELU's gradient that gives [5, 24]") != std::string::npos);
   CHECK(emulation::violations() == 0);
 }
 

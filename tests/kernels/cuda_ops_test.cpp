@@ -113,6 +113,25 @@ TEST_CASE("a GPU's linear layer and its gradients") {
             {10 * with.within.absolute, with.accumulated.relative});
 }
 
+TEST_CASE("a GPU's linear layer with its GELU, and the gradient through both, fused or not") {
+  FOR_EACH_PRECISION(with)
+  std::int64_t columns = 24;
+  SUBCASE("rows that cuBLASLt takes for a fused GELU") {}
+  SUBCASE("others") {
+    columns = 23;
+  }
+  gpu_trial trial(with.type);
+  trial.run(list(floats(trial, {3, 43, 19}, 1), floats(trial, {columns, 19}, 2, 2),
+                 floats(trial, {columns}, 3), floats(trial, {3, 43, 13}, 4),
+                 floats(trial, {13, columns}, 5)),
+            [](stream& on, tensor_list x) {
+              auto [output, inner] = ops::linear_gelu(on, x[0], x[1], x[2]);
+              auto gradient = ops::linear_gelu_input_gradient(on, x[3], x[4], inner);
+              return list(std::move(output), std::move(inner), std::move(gradient));
+            },
+            {10 * with.within.absolute, with.accumulated.relative});
+}
+
 TEST_CASE("a GPU drops what the processor drops") {
   FOR_EACH_PRECISION(with)
   gpu_trial trial(with.type);
