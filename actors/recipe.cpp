@@ -50,7 +50,17 @@ void check_plan(const plan::plan& of) {
     throw std::invalid_argument("the plan cannot run: " + verdict.text);
 }
 
+kernels::dtype type_of(const std::string& precision) {
+  if (precision == "float32")
+    return kernels::dtype::float32;
+  if (precision == "bfloat16")
+    return kernels::dtype::bfloat16;
+  throw std::invalid_argument(
+    fmt::format("there is no precision '{}': float32 or bfloat16", precision));
+}
+
 void check_model(const model_recipe& of) {
+  type_of(of.precision);
   require_within("the number of layers", of.layers, 1, most_layers);
   require_within("the width", of.width, 1, most_width);
   require_within("the number of heads", of.heads, 1, most_width);
@@ -61,12 +71,14 @@ void check_model(const model_recipe& of) {
 } // namespace
 
 std::vector<kernels::nn::module_ptr> make_layers(const model_recipe& of) {
+  const auto type = type_of(of.precision);
   if (of.kind == "mlp")
     return kernels::nn::make_mlp({.features = of.length,
                                   .width = of.width,
                                   .layers = of.layers,
                                   .classes = of.vocabulary,
-                                  .dropout = of.dropout});
+                                  .dropout = of.dropout},
+                                 type);
   if (of.kind == "gpt")
     return kernels::nn::make_gpt({.vocabulary = of.vocabulary,
                                   .layers = of.layers,
@@ -74,7 +86,8 @@ std::vector<kernels::nn::module_ptr> make_layers(const model_recipe& of) {
                                   .heads = of.heads,
                                   .length = of.length,
                                   .dropout = of.dropout,
-                                  .tied = of.tied});
+                                  .tied = of.tied},
+                                 type);
   throw std::invalid_argument(fmt::format("there is no model '{}': gpt or mlp", of.kind));
 }
 

@@ -52,10 +52,10 @@ namespace sluice::actors {
 
 template <class Inspector>
 bool inspect(Inspector& f, model_recipe& x) {
-  return f.object(x).fields(f.field("kind", x.kind), f.field("vocabulary", x.vocabulary),
-                            f.field("layers", x.layers), f.field("width", x.width),
-                            f.field("heads", x.heads), f.field("length", x.length),
-                            f.field("dropout", x.dropout), f.field("tied", x.tied));
+  return f.object(x).fields(
+    f.field("kind", x.kind), f.field("vocabulary", x.vocabulary), f.field("layers", x.layers),
+    f.field("width", x.width), f.field("heads", x.heads), f.field("length", x.length),
+    f.field("dropout", x.dropout), f.field("tied", x.tied), f.field("precision", x.precision));
 }
 
 template <class Inspector>

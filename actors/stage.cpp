@@ -367,8 +367,8 @@ void stage_state::finish_exchange() {
     if (loose_.size() < installing_.size())
       return;
     for (const auto& each : loose_)
-      work_.parameters().install(installing_.at(static_cast<std::size_t>(each.what.chunk)),
-                                 each.tensors);
+      work_.parameters().install(
+        work_.stream(), installing_.at(static_cast<std::size_t>(each.what.chunk)), each.tensors);
     loose_.clear();
     phase_ = phase::idle;
     compat::tell(self_, trainer_, state_installed{epoch_, config_->rank});

@@ -27,7 +27,7 @@
 namespace sluice::actors {
 
 /// Raised with every change of a message that passes between processes.
-inline constexpr std::uint32_t control_version = 1;
+inline constexpr std::uint32_t control_version = 2;
 
 /// Stays the same in every version, so that another one is told so. Answer: worker_offer.
 struct worker_hello {

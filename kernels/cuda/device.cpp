@@ -12,7 +12,7 @@
 
 namespace sluice::kernels::cuda {
 
-device::device(int index) : index_(index) {
+device::device(int index, remark tell) : index_(index) {
   std::string why;
   const auto all = list(why);
   if (index < 0 || index >= static_cast<int>(all.size()))
@@ -21,7 +21,11 @@ device::device(int index) : index_(index) {
   select();
   for (auto* stream : {&compute_, &fetching_})
     check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "a stream");
-  operations_ = std::make_unique<cuda::operations>(compute_);
+  operations_ = std::make_unique<cuda::operations>(
+    compute_, [tell = std::move(tell), name = name()](const std::string& what) {
+      if (tell)
+        tell(name + ": " + what);
+    });
 }
 
 device::~device() {

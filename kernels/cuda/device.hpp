@@ -19,8 +19,9 @@ namespace sluice::kernels::cuda {
 /// Thread: the calls that enqueue come from one thread at a time, the stage's; fetch() from any.
 class device final : public kernels::device {
 public:
-  /// Errors: std::runtime_error when there is no such GPU, or it fails.
-  explicit device(int index);
+  /// tell: on the thread that enqueues. Errors: std::runtime_error when there is no such GPU, or it
+  /// fails.
+  explicit device(int index, remark tell = {});
   ~device() override;
 
   std::string name() const override { return "cuda:" + std::to_string(index_); }

@@ -1,6 +1,7 @@
 #include "actors/host_system.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "actors/crew.hpp"
 #include "actors/meeting.hpp"
@@ -126,9 +127,11 @@ std::string failure_to_hire(const net::address& at) {
 
 TEST_CASE("a trainer of another version is refused at the control port with both numbers") {
   const listening_worker there;
-  CHECK(ask<worker_offer>(there.at, worker_hello{99})
-        == "it speaks version 1 of the control protocol, not 99: run the same version of Sluice "
-           "everywhere");
+  CHECK(
+    ask<worker_offer>(there.at, worker_hello{99})
+    == fmt::format("it speaks version {} of the control protocol, not 99: run the same version of "
+                   "Sluice everywhere",
+                   control_version));
   CHECK(ask<worker_offer>(there.at, worker_hello{}) == "there");
 }
 
@@ -142,8 +145,9 @@ TEST_CASE("a process of another version is refused where a launched run meets") 
                         {}};
   meeting_place place(host_options{}, at, 2);
   CHECK(ask<joined_run>(at, join_run{.version = 99, .rank = 1, .address = "127.0.0.1:1"})
-        == "rank 0 speaks version 1 of the control protocol, not 99: run the same version of "
-           "Sluice everywhere");
+        == fmt::format("rank 0 speaks version {} of the control protocol, not 99: run the same "
+                       "version of Sluice everywhere",
+                       control_version));
   CHECK(ask<joined_run>(at, join_run{.rank = 1, .address = "127.0.0.1:1"}) == "");
   place.end("");
 }

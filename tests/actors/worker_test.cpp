@@ -84,7 +84,7 @@ TEST_CASE("A worker says who it is and that it is free") {
 TEST_CASE("Another version is refused with both numbers") {
   desk at;
   CHECK_THROWS_WITH_AS(at.system.ask<worker_offer>(at.worker, worker_hello{99}),
-                       doctest::Contains("speaks version 1 of the control protocol, not 99"),
+                       doctest::Contains("speaks version 2 of the control protocol, not 99"),
                        std::runtime_error);
 }
 
@@ -163,6 +163,10 @@ TEST_CASE("A request that makes no sense is refused with the reason, and the wor
   SUBCASE("a model that nobody knows") {
     asked.recipe.model.kind = "/etc/passwd";
     reason = "there is no model '/etc/passwd'";
+  }
+  SUBCASE("a precision that nobody knows") {
+    asked.recipe.model.precision = "half";
+    reason = "there is no precision 'half'";
   }
   SUBCASE("a model beyond all bounds") {
     asked.recipe.model.layers = std::int64_t{1} << 40;

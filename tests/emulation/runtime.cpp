@@ -115,6 +115,7 @@ cudaError_t enqueue_kernel(launch what, std::function<void()> lane,
     in.all.violate_locked(std::string("kernel ") + what.kernel + ": " + bad);
     return in.result(cudaErrorInvalidValue);
   }
+  ++in.all.launches[what.kernel];
   const auto device = current_device();
   auto made = std::make_shared<operation>();
   made->label = std::string("kernel ") + what.kernel;
