@@ -206,7 +206,8 @@ stage_recipe recipe_of(const pipeline_options& options, const model_layout& layo
                     .recompute = options.recompute,
                     .recompute_ranks = options.recompute_ranks,
                     .threads = options.threads,
-                    .memory_bytes = options.memory_bytes};
+                    .memory_bytes = options.memory_bytes,
+                    .values = options.values};
   for (const auto& layers : layout.part_layers)
     made.cut.push_back(layers.size());
   return made;

@@ -163,7 +163,7 @@ std::unique_ptr<worker_state::lease> worker_state::make_lease(const lease_reques
   made->holder = message.holder.substr(0, 200);
   made->recipe = message.recipe;
   made->ranks = message.ranks;
-  made->layout = lay_out(made->recipe);
+  made->layout = lay_out(made->recipe, config_->models);
   auto options = config_->tensors;
   options.checksum = message.checksum;
   options.silence =

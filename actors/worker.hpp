@@ -20,6 +20,7 @@ struct worker_config {
   /// Of its stages, one after another and again from the first. Empty: the processor.
   std::vector<std::string> devices = {};
   std::function<std::shared_ptr<kernels::device>(const std::string&)> open_device = {};
+  model_makers models = {};    ///< beside gpt and mlp, by the kind that a recipe names
   net::gpu_channels gpus = {}; ///< between those of several processes; empty: sockets only
   /// Of the tensor sockets; the listening port must be 0: each lease has a port of its own.
   net::tcp_options tensors = {};
