@@ -22,7 +22,7 @@ import time
 REAL = dict(layers=12, width=768, heads=12, length=1024, micro_batch_size=8, micro_batches=4)
 TINY = dict(layers=1, width=16, heads=2, length=8, micro_batch_size=2, micro_batches=2)
 VOCABULARY = 256
-STEPS = 12  # the first two are not counted
+STEPS = 12  # of which the median counts
 
 
 def operations_a_token(of):
@@ -53,7 +53,7 @@ def by_sluice(command, device, precision, of):
                               check=False)
     if done.returncode != 0:
         sys.exit(f"sluice failed:\n{done.stderr}")
-    seconds = json.loads(done.stdout)["seconds_per_step"]  # the median
+    seconds = json.loads(done.stdout)["seconds_per_step"]
     return tokens_a_step(of) / seconds
 
 
@@ -115,7 +115,7 @@ def by_torch(torch, device, precision, of):
         adamw.zero_grad(set_to_none=False)
         wait()
         seconds.append(time.perf_counter() - begin)
-    return tokens_a_step(of) / statistics.median(seconds[2:])
+    return tokens_a_step(of) / statistics.median(seconds)
 
 
 def main():
