@@ -14,7 +14,7 @@
 #include "actors/plan/dispatch.hpp"
 #include "actors/plan/simulate.hpp"
 #include "bench/jitter.hpp"
-#include "bench/measurement.hpp"
+#include "bench/measurement_json.hpp"
 #include "bench/span.hpp"
 #include "cli/atomic_file.hpp"
 #include "cli/failure.hpp"
@@ -23,15 +23,6 @@
 namespace sluice::cli {
 
 namespace {
-
-nlohmann::json to_json(const bench::measurement& line) {
-  nlohmann::json all{{"name", line.name}, {"value", line.value}, {"unit", line.unit}};
-  const bool compared = !line.peer.empty();
-  all["peer"] = compared ? nlohmann::json(line.peer) : nlohmann::json();
-  all["peer_value"] = compared ? nlohmann::json(line.peer_value) : nlohmann::json();
-  all["ratio"] = compared ? nlohmann::json(line.ratio()) : nlohmann::json();
-  return all;
-}
 
 /// Where the results of a benchmark go.
 struct outputs {
@@ -165,9 +156,7 @@ void add_jitter(CLI::App& bench, std::shared_ptr<outputs> to) {
   command->add_option("--first-seed", how.first_seed, "of the noise");
   command->add_option("--seeds", how.seeds, "how many, one after another")
     ->check(CLI::PositiveNumber);
-  command
-    ->add_option("--patience", how.patience,
-                 "of the simulated ranks, in tasks")
+  command->add_option("--patience", how.patience, "of the simulated ranks, in tasks")
     ->check(CLI::NonNegativeNumber);
   command
     ->add_option("--execute", wanted->task_ms,

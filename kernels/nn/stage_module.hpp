@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <ranges>
@@ -100,6 +101,10 @@ public:
   /// What it takes and gives by name (ports.hpp), or null: one tensor in, one tensor out.
   /// Stays valid for the module's life.
   virtual const module_ports* ports() const { return nullptr; }
+
+  /// Says, before the first forward, that nobody wants the gradient of an input (by its index): no
+  /// parameter lies behind it. backward_input() may then return none for it.
+  virtual void skip_input_gradient(std::size_t /*input*/) {}
 
   /// How many parts an activation of this module has, at each level.
   virtual activation make_activation() const { return {}; }

@@ -46,16 +46,28 @@ at::Tensor view(const tensor& of) {
     [keep = std::shared_ptr<tensor>(std::move(held))](void*) {}, torch_type(of.type()));
 }
 
-/// A copy in the stage's memory; absent for an undefined one.
+shape shape_of(const at::Tensor& of) {
+  return shape(std::span<const std::int64_t>(of.sizes().data(), of.sizes().size()));
+}
+
+/// A copy in the stage's memory.
 tensor copy(stream& on, const at::Tensor& from, const std::string& module) {
-  if (!from.defined())
-    return {};
-  auto to =
-    on.allocate(type_of(from, module),
-                shape(std::span<const std::int64_t>(from.sizes().data(), from.sizes().size())));
+  auto to = on.allocate(type_of(from, module), shape_of(from));
   const auto packed = from.contiguous();
   std::memcpy(to.bytes_span().data(), packed.const_data_ptr(), to.bytes());
   return to;
+}
+
+/// Torch's memory as the stage's, packed and aligned as the operations want it; absent for an
+/// undefined one.
+tensor adopt(stream& on, const at::Tensor& from, const std::string& module) {
+  if (!from.defined())
+    return {};
+  const auto packed = from.detach().contiguous();
+  if (reinterpret_cast<std::uintptr_t>(packed.const_data_ptr()) % buffer_alignment_bytes != 0)
+    return copy(on, packed, module);
+  return on.pool().adopt(type_of(packed, module), shape_of(packed), packed.data_ptr(),
+                         std::make_shared<at::Tensor>(packed));
 }
 
 /// What autograd keeps of one forward.
@@ -79,6 +91,7 @@ public:
         theirs_.push_back(each.value());
         parameters_.push_back({.name = name_ + "." + each.key(), .decays = each.value().dim() > 1});
       }
+    buffers_ = module_->buffers();
     for (auto& each : parameters_)
       pointers_.push_back(&each);
     using backward = torch_settings::backward;
@@ -90,6 +103,11 @@ public:
   const std::string& name() const override { return name_; }
   nn::parameter_list parameters() override { return {pointers_, {}}; }
   const nn::module_ports* ports() const override { return &settings_.ports; }
+
+  void skip_input_gradient(std::size_t input) override {
+    skipped_.resize(std::max(skipped_.size(), input + 1));
+    skipped_[input] = true;
+  }
 
   void initialise(stream& on, std::uint64_t) override {
     at::set_num_threads(on.threads());
@@ -110,15 +128,18 @@ public:
 
 private:
   void bind();
+  bool keeps(const at::Tensor& output) const;
   void add_gradients(const torch_tensors& found, std::size_t first);
 
   std::string name_;
   std::shared_ptr<torch::nn::Module> module_;
   std::function<torch_tensors(const torch_tensors&)> forward_;
   torch_settings settings_;
-  torch_tensors theirs_; ///< torch's parameters, over the memory of ours
+  torch_tensors theirs_;  ///< torch's parameters, over the memory of ours
+  torch_tensors buffers_; ///< torch's own
   std::vector<nn::parameter> parameters_;
   std::vector<nn::parameter*> pointers_;
+  std::vector<bool> skipped_; ///< inputs that want no gradient
   bool split_ = false;
 };
 
@@ -128,6 +149,13 @@ void torch_layer::bind() {
   for (std::size_t i = 0; i < theirs_.size(); ++i)
     if (theirs_[i].const_data_ptr() != std::as_const(parameters_[i].value).bytes_span().data())
       theirs_[i].set_data(view(parameters_[i].value));
+}
+
+/// Whether an output is what the module itself may write over later: a buffer, or a weight.
+bool torch_layer::keeps(const at::Tensor& output) const {
+  const auto aliased = [&](const at::Tensor& own) { return own.is_alias_of(output); };
+  return output.defined()
+      && (std::ranges::any_of(theirs_, aliased) || std::ranges::any_of(buffers_, aliased));
 }
 
 tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tensor_list inputs,
@@ -144,10 +172,16 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
   const auto given = inputs.size() - (settings_.loss && inputs.size() > 1 ? 1 : 0);
   for (std::size_t i = 0; i < given; ++i) {
     made->inputs.push_back(inputs[i] ? view(inputs[i]) : at::Tensor{});
-    if (nn::saves(which) && inputs[i] && is_floating(inputs[i].type()))
+    const bool skipped = i < skipped_.size() && skipped_[i];
+    if (nn::saves(which) && inputs[i] && is_floating(inputs[i].type()) && !skipped)
       made->inputs.back().set_requires_grad(true);
   }
   made->outputs = forward_(made->inputs);
+  for (const auto& each : made->inputs)
+    if (each.defined() && each._version() != 0)
+      throw std::invalid_argument(name_
+                                  + ": changes its input in place, which other modules may "
+                                    "still read: make it work out of place");
   tensor_list outputs;
   if (with_loss) {
     made->outputs = {settings_.loss(made->outputs.at(0), view(inputs.back()))};
@@ -155,7 +189,7 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
     outputs[0].data<double>()[0] = made->outputs[0].item<double>();
   } else {
     for (const auto& each : made->outputs)
-      outputs.push_back(copy(on, each, name_));
+      outputs.push_back(keeps(each) ? copy(on, each, name_) : adopt(on, each, name_));
   }
   if (nn::saves(which))
     save.foreign = std::move(made);
@@ -192,7 +226,7 @@ tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which
   std::size_t next = 0;
   for (const auto& each : kept->inputs) {
     const bool has = each.defined() && each.requires_grad();
-    results.push_back(has ? copy(on, found[next], name_) : tensor{});
+    results.push_back(has ? adopt(on, found[next], name_) : tensor{});
     next += has ? 1 : 0;
   }
   if (!split_) {
