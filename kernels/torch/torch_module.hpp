@@ -44,11 +44,11 @@ struct torch_settings {
 /// stage's memory, where Sluice's optimizer updates them. Buffers stay torch's: they have no
 /// gradient, and are in no checkpoint. Integer and bool inputs have no gradient.
 ///
-/// Inputs, parameters and gradients are torch views of the stage's memory; outputs and the gradients
-/// of inputs are passed on in torch's memory, without a copy. A module that changes its input in
-/// place is refused. What torch's autograd keeps between forward and backward is torch's memory: no report
-/// counts it. Modules that draw from torch's generator (dropout) do so in the order of execution,
-/// and so differ from run to run.
+/// Inputs, parameters and gradients are torch views of the stage's memory; outputs and the
+/// gradients of inputs are passed on in torch's memory, without a copy. A module that changes its
+/// input in place is refused. What torch's autograd keeps between forward and backward is torch's
+/// memory: no report counts it. Modules that draw from torch's generator (dropout) do so in the
+/// order of execution, and so differ from run to run.
 nn::module_ptr make_torch_module(std::string name, std::shared_ptr<torch::nn::Module> module,
                                  std::function<torch_tensors(const torch_tensors&)> forward,
                                  torch_settings settings = {});
