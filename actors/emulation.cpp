@@ -4,6 +4,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include <sys/prctl.h>
+
 #include <fmt/format.h>
 
 namespace sluice::actors {
@@ -145,6 +147,7 @@ void emulate(pipeline_options& options, const emulation& with) {
   };
   options.cut.assign(parts, 1);
   options.detached = false;
+  ::prctl(PR_SET_TIMERSLACK, 1UL);
   options.patience = std::chrono::round<std::chrono::nanoseconds>(
     std::chrono::duration<double>{with.conditions.patience});
   options.extra_time = [plan = std::make_shared<const plan::plan>(options.plan),

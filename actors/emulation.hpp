@@ -34,6 +34,8 @@ bool is_emulated(std::string_view device);
 
 /// Turns a pipeline into an emulated one: layers that pass a few bytes on and have no parameters,
 /// and tasks that take their time. Sets layers, cut, extra_time, patience and detached.
+/// Thread: also lets the timers of the calling thread, and of the threads that it starts from now
+/// on, be exact to a nanosecond (Linux): else each task would end 50 us late.
 void emulate(pipeline_options& options, const emulation& with);
 
 /// A batch for emulated layers: a few bytes a micro-batch.

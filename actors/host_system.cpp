@@ -8,6 +8,7 @@
 
 #include "actors/caf_compat_io.hpp"
 #include "actors/pipeline.hpp"
+#include "actors/text_of.hpp"
 #include "net/probe.hpp"
 
 namespace sluice::actors {
@@ -34,10 +35,6 @@ struct networked_config : caf::actor_system_config {
                                options.tls->key);
   }
 };
-
-std::string text_of(const caf::error& problem) {
-  return caf::to_string(problem);
-}
 
 } // namespace
 

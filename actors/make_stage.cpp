@@ -19,6 +19,9 @@ std::shared_ptr<stage_config> make_stage(std::int32_t rank, const stage_material
                     with.memory_bytes),
     std::move(layout.chunks[static_cast<std::size_t>(rank)]),
     parameter_set(rank, layout.shared, with.optimizer));
+  auto& look_ahead = stage->training.by_rank[static_cast<std::size_t>(rank)].look_ahead;
+  if (!look_ahead)
+    look_ahead = stage->work->stream().where().is_host() ? 0 : 1;
   return stage;
 }
 

@@ -45,7 +45,8 @@ private:
       return caf::make_error(caf::sec::invalid_argument, why);
     };
     if (message.version != control_version)
-      return refuse(fmt::format("rank 0 speaks version {} of the control protocol, not {}",
+      return refuse(fmt::format("rank 0 speaks version {} of the control protocol, not {}: run "
+                                "the same version of Sluice everywhere",
                                 control_version, message.version));
     if (message.rank < 1 || message.rank >= list_->processes)
       return refuse(fmt::format("rank {} of {} processes", message.rank, list_->processes));

@@ -32,8 +32,8 @@ struct layout_request {
   std::vector<std::size_t> cut;    ///< layers of each part, by hand; empty: by costs
   std::vector<double> layer_costs; ///< empty: all the same
   bool recompute = false;
-  std::vector<std::int32_t> recompute_ranks; ///< if not empty: only the chunks of these
-  kernels::nn::model_values values = {};     ///< names, for layers with ports
+  std::vector<std::int32_t> recompute_ranks = {}; ///< if not empty: only the chunks of these
+  kernels::nn::model_values values = {};          ///< names, for layers with ports
 
   bool recomputes(std::int32_t rank) const;
 };

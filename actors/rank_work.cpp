@@ -141,11 +141,16 @@ void rank_work::begin_task() {
     stream_.pool().begin_task();
 }
 
-void rank_work::end_task(const plan::task& which) {
+void rank_work::end_task(const plan::task& which, const tensor_list& results) {
   if (reserved_ || step_.purpose != kernels::nn::purpose::train)
     return;
   auto& demand = chunk(which.chunk).demand[static_cast<std::size_t>(which.kind)];
   const auto noted = stream_.pool().end_task();
+  kernels::buffer_pool::task_demand given;
+  for (const auto& each : results)
+    if (each)
+      given.keep(each.bytes());
+  result_demand_.widen(given);
   if (!demand)
     demand = noted;
 }
@@ -164,8 +169,8 @@ tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs
   if (step_.purpose != kernels::nn::purpose::predict) {
     const auto count = of.hosted.losses;
     for (std::int32_t i = 0; i < count; ++i)
-      computed_losses_.push_back({which.micro_batch, of.hosted.first_loss + i,
-                                  outputs.at(static_cast<std::size_t>(i))});
+      computed_losses_.push_back(
+        {which.micro_batch, of.hosted.first_loss + i, outputs.at(static_cast<std::size_t>(i))});
     if (stream_.where().is_host()) // else the device is not waited for
       losses();
     outputs.erase(outputs.begin(), outputs.begin() + count);
@@ -269,9 +274,11 @@ void rank_work::end() {
     for (const auto source : links.sources(of->hosted.chunk))
       most = std::max(most, credits(plan_->chunks[static_cast<std::size_t>(source)].rank));
   }
-  const auto& forwards = plan_->by_rank[static_cast<std::size_t>(rank_)].forwards;
+  const auto& mine = plan_->by_rank[static_cast<std::size_t>(rank_)];
   auto total = twin_demand_;
-  total.add(neediest, std::min(static_cast<std::size_t>(most), forwards.size()));
+  total.add(neediest, std::min(static_cast<std::size_t>(most), mine.forwards.size()));
+  // Results of tasks in the device's queue wait there for their turn.
+  total.add(result_demand_, static_cast<std::size_t>(mine.look_ahead.value_or(0)));
   stream_.pool().reserve(total);
 }
 

@@ -31,7 +31,7 @@ public:
   /// Around a task, from before its inputs are taken: the first of each kind and chunk shows what
   /// such tasks need of the pool.
   void begin_task();
-  void end_task(const plan::task& which);
+  void end_task(const plan::task& which, const kernels::tensor_list& results);
 
   /// Inputs, then targets if any. Returns what the next chunk gets; nothing after a loss.
   kernels::tensor_list forward(const plan::lane_entry& which, kernels::tensor_list inputs);
@@ -88,6 +88,7 @@ private:
   const plan::plan* plan_ = nullptr;           ///< of the step under way
   bool reserved_ = false;
   kernels::buffer_pool::task_demand twin_demand_;
+  kernels::buffer_pool::task_demand result_demand_; ///< of what a task gives to another rank
   std::int32_t held_ = 0;
   std::int32_t peak_held_ = 0;
 };

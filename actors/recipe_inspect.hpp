@@ -20,7 +20,8 @@ bool inspect(Inspector& f, rank_plan& x) {
                             f.field("weights", x.weights), f.field("updates", x.updates),
                             f.field("warm_up", x.warm_up), f.field("credits", x.credits),
                             f.field("stand_in", x.stand_in),
-                            f.field("backward_lead", x.backward_lead), f.field("order", x.order));
+                            f.field("backward_lead", x.backward_lead), f.field("order", x.order),
+                            f.field("look_ahead", x.look_ahead));
 }
 
 template <class Inspector>

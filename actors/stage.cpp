@@ -52,9 +52,10 @@ void stage_state::guarded(Function body) {
 
 /// Tells the trainer what failed. lasting: no later step can run either.
 void stage_state::report(const std::string& what, bool lasting) {
-  const auto doing = busy_ ? plan::to_string(busy_->what) + ": " : std::string{};
+  const auto doing =
+    enqueued_.empty() ? std::string{} : plan::to_string(enqueued_.back().run.what) + ": ";
   interrupted_ = waits_for();
-  busy_.reset();
+  enqueued_.clear();
   phase_ = phase::failed;
   if (trainer_)
     compat::tell(self_, trainer_,
@@ -178,20 +179,34 @@ void stage_state::note(const net::transfer& what) {
 
 // -- tasks -------------------------------------------------------------------------------------
 
-/// Asks the rule and starts at most one task. since_ns: when the device could have begun with it.
+/// Asks the rule and starts what it says. since_ns: when the device could have begun with it.
 void stage_state::advance(std::int64_t since_ns) {
-  if (phase_ != phase::running || busy_)
-    return;
-  const auto next = run_->book.next();
-  if (next && !waits_patiently())
-    start(*next, since_ns);
-  else if (!next && run_->book.all_started())
-    exchange_twins();
+  while (phase_ == phase::running && enqueued_.size() <= look_ahead()) {
+    const auto next = run_->book.next();
+    if (next && waits_patiently())
+      return;
+    if (next)
+      start(*next, since_ns);
+    else if (enqueued_.empty() && run_->book.all_started())
+      exchange_twins();
+    else
+      return;
+  }
 }
 
-/// Whether to hope for the wanted input a little longer, in place of a stand-in.
+std::size_t stage_state::look_ahead() const {
+  return static_cast<std::size_t>(
+    run_->plan.by_rank[static_cast<std::size_t>(config_->rank)].look_ahead.value_or(0));
+}
+
+/// Whether to hope for the wanted input a little longer, in place of a stand-in: as long as the
+/// device is busy, and then for what patience is left.
 bool stage_state::waits_patiently() {
-  if (!run_->book.next_stands_in() || tasks_.empty())
+  if (!run_->book.next_stands_in())
+    return false;
+  if (!enqueued_.empty())
+    return true;
+  if (tasks_.empty())
     return false;
   const auto& last = tasks_.back();
   const auto until =
@@ -209,14 +224,20 @@ bool stage_state::waits_patiently() {
 void stage_state::start(const plan::task& task, std::int64_t since_ns) {
   const bool split = run_->book.head(task.kind)->split;
   tell(&step_events::before_task, task);
-  busy_ = executed_task{task, now_ns(), 0};
+  if (!enqueued_.empty())
+    since_ns = std::max(since_ns, enqueued_.back().due_ns);
+  auto& made = enqueued_.emplace_back();
+  made.run = {task, now_ns(), 0};
   work_.begin_task();
-  results_ = compute(task);
-  work_.end_task(task);
+  made.results = compute(task);
+  work_.end_task(task, made.results);
   run_->book.start(task);
+  run_->book.finish(task); // for what follows it in the device's queue
+  if (const auto what = transfer_of(task); what && what->to == config_->rank)
+    endpoint_.send(*what, std::exchange(made.results, {}));
   const auto more = config_->extra_time ? config_->extra_time(task, split) : caf::timespan{0};
-  if (more <= caf::timespan{0}) {
-    due_ns_ = now_ns();
+  if (more <= caf::timespan{0} && since_ns <= now_ns()) {
+    made.due_ns = now_ns();
     if (work_.stream().where().is_host())
       compat::tell(self_, self_, task_done{epoch_, task});
     else // The stage stays free for messages while the device works.
@@ -228,8 +249,8 @@ void stage_state::start(const plan::task& task, std::int64_t since_ns) {
   }
   // Counted from when the device was free, so that a busy device does not add up the lateness of
   // the timers; what messages take stays in.
-  due_ns_ = since_ns + std::chrono::nanoseconds(more).count();
-  compat::tell_after(self_, self_, std::chrono::nanoseconds(due_ns_ - now_ns()),
+  made.due_ns = since_ns + std::chrono::nanoseconds(more).count();
+  compat::tell_after(self_, self_, std::chrono::nanoseconds(made.due_ns - now_ns()),
                      task_done{epoch_, task});
 }
 
@@ -265,23 +286,28 @@ kernels::tensor_list stage_state::compute(const plan::task& task) {
 }
 
 void stage_state::on_task_done(const task_done& message) {
-  if (!busy_ || message.epoch != epoch_)
+  if (enqueued_.empty() || message.epoch != epoch_)
     return; // Of a step that failed here while the device was still at it.
-  busy_->end_ns = now_ns();
-  tasks_.push_back(*busy_);
-  busy_.reset();
+  auto done = std::move(enqueued_.front()); // A device ends its tasks in their order.
+  enqueued_.pop_front();
+  // One that waited in the device's queue began when the one before it ended.
+  if (!tasks_.empty())
+    done.run.start_ns = std::max(done.run.start_ns, tasks_.back().end_ns);
+  done.run.end_ns = now_ns();
+  tasks_.push_back(done.run);
   if (abort_pending_) {
-    finish_abort();
+    if (enqueued_.empty())
+      finish_abort();
     return;
   }
-  tell(&step_events::after_task, message.what);
-  run_->book.finish(message.what);
-  pass_on(message.what, std::exchange(results_, {}));
-  advance(due_ns_);
+  tell(&step_events::after_task, done.run.what);
+  if (const auto what = transfer_of(done.run.what); what && what->to != config_->rank)
+    endpoint_.send(*what, std::move(done.results));
+  advance(done.due_ns);
 }
 
-/// Sends what a task gave to the rank that needs it.
-void stage_state::pass_on(const plan::task& task, kernels::tensor_list results) {
+/// By which name what a task gives travels, if anybody needs it.
+std::optional<net::transfer> stage_state::transfer_of(const plan::task& task) const {
   net::transfer what{epoch_, payload::activation, config_->rank, 0, 0, task.micro_batch};
   const auto receivers = run_->links.receivers(task.kind, task.chunk);
   if (!receivers.empty()) {
@@ -293,9 +319,9 @@ void stage_state::pass_on(const plan::task& task, kernels::tensor_list results) 
     what.chunk = task.chunk;
     what.to = trainer_rank();
   } else {
-    return;
+    return std::nullopt;
   }
-  endpoint_.send(what, std::move(results));
+  return what;
 }
 
 // -- what embedders are told -------------------------------------------------------------------
@@ -318,12 +344,15 @@ void stage_state::tell_gradients() {
 /// Sends this rank's gradients of shared parameters to their other holders.
 void stage_state::exchange_twins() {
   phase_ = phase::exchanging;
-  if (exchanges_twins())
-    for (const auto& twin : work_.own_twins())
+  if (exchanges_twins()) {
+    const auto twins = work_.own_twins();
+    work_.stream().where().wait();
+    for (const auto& twin : twins)
       for (const auto to :
            config_->shared[static_cast<std::size_t>(twin.parameter)].other_ranks(config_->rank))
         endpoint_.send({epoch_, payload::twin, config_->rank, to, twin.parameter, twin.ordinal},
                        {twin.gradient});
+  }
   finish_exchange();
 }
 
@@ -372,16 +401,15 @@ void stage_state::on_abort(const abort_step& message) {
   aborted_epoch_ = std::max(aborted_epoch_, message.epoch);
   if (phase_ != phase::failed)
     interrupted_ = waits_for();
-  if (busy_)
-    abort_pending_ = true; // The device still works on it.
-  else
+  if (enqueued_.empty())
     finish_abort();
+  else
+    abort_pending_ = true; // The device still works.
 }
 
 void stage_state::finish_abort() {
   abort_pending_ = false;
   phase_ = phase::idle;
-  results_.clear();
   loose_.clear();
   std::erase_if(early_, [&](const auto& what) { return what.epoch <= aborted_epoch_; });
   endpoint_.forget(aborted_epoch_);
@@ -393,6 +421,7 @@ void stage_state::finish_abort() {
 
 void stage_state::on_send_state(const send_state& message) {
   epoch_ = message.epoch;
+  work_.stream().where().wait(); // for an update that may be under way
   const auto names = work_.parameters().owned_names();
   for (std::size_t i = 0; i < names.size(); ++i)
     endpoint_.send(
@@ -413,8 +442,9 @@ void stage_state::on_load_state(const load_state& message) {
 // -- reports -----------------------------------------------------------------------------------
 
 std::string stage_state::waits_for() const {
-  if (busy_)
-    return fmt::format("rank {} runs {}", config_->rank, plan::to_string(busy_->what));
+  if (!enqueued_.empty())
+    return fmt::format("rank {} runs {}", config_->rank,
+                       plan::to_string(enqueued_.front().run.what));
   if (phase_ == phase::exchanging)
     return fmt::format("rank {} waits for the other gradients of {} shared parameters",
                        config_->rank, work_.parameters().foreign_twins() - loose_.size());

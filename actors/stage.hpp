@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,8 +38,13 @@ struct stage_config {
 /// The stage actor: owns one device, is that device's host thread, and runs the dispatch rule over
 /// its part of the plan. See messages.hpp for what it is sent and answers.
 ///
-/// Each handler ends with advance(): ask the rule, start at most one task. So messages, an abort
-/// among them, are handled between any two tasks.
+/// Each handler ends with advance(): ask the rule, start a task, and as many more as the plan's
+/// look-ahead lets the device queue. Where that is 0, as on a processor, messages, an abort among
+/// them, are handled between any two tasks.
+///
+/// The rule is asked when a task is enqueued, for what it needs of its own rank is there in the
+/// device's order: results of the tasks before it, and the memory of activations that they free.
+/// What other ranks give must have arrived; what they get leaves when the device is done with it.
 /// Thread: its own (detached) where it computes; a pooled one where it only emulates.
 class stage_state {
 public:
@@ -85,7 +91,8 @@ private:
   bool waits_patiently();
   void start(const plan::task& task, std::int64_t since_ns);
   kernels::tensor_list compute(const plan::task& task);
-  void pass_on(const plan::task& task, kernels::tensor_list results);
+  std::optional<net::transfer> transfer_of(const plan::task& task) const;
+  std::size_t look_ahead() const;
   void tell(std::function<void(const task_event&)> step_events::*which,
             const plan::task& what) const;
   void tell_gradients();
@@ -121,10 +128,13 @@ private:
   std::string interrupted_;    ///< what it was at when the abort came
   begin_step step_;
   run* run_ = nullptr;
-  std::optional<executed_task> busy_; ///< the task on the device
-  std::int64_t due_ns_ = 0;           ///< when an emulated one ends
-  std::int64_t patient_until_ns_ = 0; ///< a look_again is under way for then
-  kernels::tensor_list results_;      ///< of that task, until it is done
+  struct enqueued_task {
+    executed_task run;
+    kernels::tensor_list results; ///< for another rank, until it is done
+    std::int64_t due_ns = 0;      ///< when an emulated one ends
+  };
+  std::deque<enqueued_task> enqueued_; ///< on the device, the one that it runs first
+  std::int64_t patient_until_ns_ = 0;  ///< a look_again is under way for then
   std::vector<executed_task> tasks_;
   std::vector<net::transfer> early_; ///< arrivals of a step whose begin is still under way
   struct loose_transfer {

@@ -7,9 +7,10 @@ namespace sluice::bench {
 
 std::vector<measurement> measure_spans(const span_options& how) {
   std::vector<measurement> lines;
-  const plan::conditions under{.stage = {how.task_seconds, how.task_seconds, how.task_seconds},
-                               .patience = plan::default_patience_seconds};
   for (const auto& of : contenders(how.stages, how.micro_batches, false)) {
+    const auto stage_seconds = how.task_seconds / of.rule.share();
+    const plan::conditions under{.stage = {stage_seconds, stage_seconds, stage_seconds},
+                                 .patience = plan::default_patience_seconds};
     const auto planned = plan::simulate(of.rule, under).span;
     lines.push_back({of.name, executed_span(of.rule, under, how.steps), "s", "planned", planned});
   }

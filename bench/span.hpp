@@ -10,7 +10,7 @@ namespace sluice::bench {
 struct span_options {
   std::int32_t stages = 8;
   std::int32_t micro_batches = 32;
-  double task_seconds = 10e-3; ///< F, B and W each, of a whole stage
+  double task_seconds = 10e-3; ///< F, B and W each, of a chunk: every task takes this long
   int steps = 3;
 };
 

@@ -1,6 +1,7 @@
 #include "cli/bench_command.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,9 +14,11 @@
 
 #include "actors/plan/dispatch.hpp"
 #include "actors/plan/simulate.hpp"
+#include "bench/control_messages.hpp"
 #include "bench/jitter.hpp"
 #include "bench/measurement_json.hpp"
 #include "bench/span.hpp"
+#include "bench/transfer.hpp"
 #include "cli/atomic_file.hpp"
 #include "cli/failure.hpp"
 #include "cli/table.hpp"
@@ -127,6 +130,25 @@ void bench_jitter(const jitter_request& wanted, const outputs& to) {
   to.write(cases);
 }
 
+void bench_transfer(std::size_t rounds, const outputs& to) {
+  const bench::workshop in;
+  auto lines = bench::measure_transfers(in, rounds);
+  std::ranges::move(bench::measure_control_messages(in, rounds), std::back_inserter(lines));
+  table shown({"case", "value", "unit", "peer", "peer's", "ratio"});
+  auto cases = nlohmann::json::array();
+  for (const auto& line : lines) {
+    const bool compared = !line.peer.empty();
+    shown.add({line.name, fmt::format("{:.3g}", line.value), line.unit,
+               compared ? line.peer : "no iperf3 here",
+               compared ? fmt::format("{:.3g}", line.peer_value) : "",
+               compared ? fmt::format("{:.2f}", line.ratio()) : ""});
+    cases.push_back(to_json(line));
+  }
+  if (!to.quiet())
+    fmt::print("{}", shown.text());
+  to.write(cases);
+}
+
 void add_span(CLI::App& bench, std::shared_ptr<outputs> to) {
   auto how = std::make_shared<bench::span_options>();
   auto* command =
@@ -134,7 +156,7 @@ void add_span(CLI::App& bench, std::shared_ptr<outputs> to) {
   command->option_defaults()->always_capture_default();
   command->add_option("--stages", how->stages, "P")->check(CLI::PositiveNumber);
   command->add_option("--micro-batches", how->micro_batches, "M")->check(CLI::PositiveNumber);
-  command->add_option("--task", how->task_seconds, "seconds of F, of B and of W")
+  command->add_option("--task", how->task_seconds, "seconds that each task takes")
     ->check(CLI::PositiveNumber);
   command->add_option("--steps", how->steps, "of which the fastest counts")
     ->check(CLI::PositiveNumber);
@@ -172,6 +194,19 @@ void add_jitter(CLI::App& bench, std::shared_ptr<outputs> to) {
   command->callback([wanted, to] { bench_jitter(*wanted, *to); });
 }
 
+void add_transfer(CLI::App& bench, std::shared_ptr<outputs> to) {
+  auto rounds = std::make_shared<std::size_t>(7);
+  auto* command = bench.add_subcommand(
+    "transfer", "a tensor edge and control messages between processes, over the loopback");
+  command->footer("Example:\n  sluice bench transfer --json -");
+  command->option_defaults()->always_capture_default();
+  command
+    ->add_option("--rounds", *rounds, "medians are of so many; all is measured in turn in each")
+    ->check(CLI::PositiveNumber);
+  command->add_option("--json", to->json, "results as JSON; - for standard output [none]");
+  command->callback([rounds, to] { bench_transfer(*rounds, *to); });
+}
+
 } // namespace
 
 void add_bench_command(CLI::App& app) {
@@ -180,6 +215,7 @@ void add_bench_command(CLI::App& app) {
   auto to = std::make_shared<outputs>();
   add_span(*bench, to);
   add_jitter(*bench, to);
+  add_transfer(*bench, to);
 }
 
 } // namespace sluice::cli

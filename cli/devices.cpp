@@ -48,10 +48,6 @@ void check_gpu(const std::string& device) {
 void check_one(const std::string& device) {
   if (device == "cpu")
     return;
-  if (actors::is_emulated(device))
-    throw usage_error(fmt::format("--device {}: an emulated device stands for all stages and is "
-                                  "not mixed with others; give it alone",
-                                  device));
   if (device.starts_with("cuda"))
     return check_gpu(device);
   throw usage_error(
@@ -104,6 +100,10 @@ std::vector<std::string> check_devices(const std::string& devices, int stages) {
   for (std::size_t begin = 0; begin <= devices.size();) {
     const auto end = std::min(devices.find(',', begin), devices.size());
     names.push_back(devices.substr(begin, end - begin));
+    if (actors::is_emulated(names.back()))
+      throw usage_error(fmt::format("--device {}: an emulated device stands for all stages and is "
+                                    "not mixed with others; give it alone",
+                                    names.back()));
     check_one(names.back());
     begin = end + 1;
   }
@@ -114,6 +114,14 @@ std::vector<std::string> check_devices(const std::string& devices, int stages) {
                                   devices, count, stages));
   names.resize(static_cast<std::size_t>(stages), names.front());
   return names;
+}
+
+std::shared_ptr<kernels::device> open_device(const std::string& device) {
+  if (actors::is_emulated(device))
+    throw usage_error(
+      fmt::format("--device {}: an emulated device computes nothing to measure", device));
+  check_one(device);
+  return device == "cpu" ? kernels::make_cpu_device() : open_gpu(index_of_gpu(device));
 }
 
 void place_stages(actors::pipeline_options& options, const std::vector<std::string>& devices) {
@@ -127,8 +135,7 @@ void place_stages(actors::pipeline_options& options, const std::vector<std::stri
   if (gpu_ranks.empty())
     return;
   options.device = [devices](std::int32_t rank) {
-    const auto& name = devices.at(static_cast<std::size_t>(rank));
-    return name == "cpu" ? kernels::make_cpu_device() : open_gpu(index_of_gpu(name));
+    return open_device(devices.at(static_cast<std::size_t>(rank)));
   };
   // NCCL wants a GPU for each rank; stages that share one go by hand-off.
   if (indexes.size() == gpu_ranks.size())

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace sluice::cli {
 /// name for each stage. Errors: usage_error that says which device is wrong and what can be
 /// written.
 std::vector<std::string> check_devices(const std::string& devices, int stages);
+
+/// One device for a measurement: `cpu` or `cuda:N`. Errors: usage_error as above.
+std::shared_ptr<kernels::device> open_device(const std::string& device);
 
 /// Has the pipeline run on these devices, with channels that suit them.
 void place_stages(actors::pipeline_options& options, const std::vector<std::string>& devices);

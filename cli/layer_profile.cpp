@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/devices.hpp"
 #include "cli/failure.hpp"
 #include "cli/model.hpp"
 
@@ -43,9 +44,9 @@ double in_seconds(std::chrono::nanoseconds time) {
 
 } // namespace
 
-layer_profile measure_profile(const recipe& what, int threads) {
+layer_profile measure_profile(const recipe& what, const std::string& device, int threads) {
   layer_profile result{.measured = what, .layers = {}};
-  for (const auto& cost : profile_model(what, threads))
+  for (const auto& cost : profile_model(what, open_device(device), threads))
     result.layers.push_back({.name = cost.name,
                              .forward = in_seconds(cost.forward),
                              .backward = in_seconds(cost.backward_input),

@@ -17,8 +17,8 @@ struct layer_profile {
   std::vector<plan::layer_costs> layers;
 };
 
-/// Measures a recipe's layers on the CPU with made-up text. Errors: usage_error.
-layer_profile measure_profile(const recipe& what, int threads);
+/// Measures a recipe's layers on a device ("cpu", "cuda:0") with made-up text. Errors: usage_error.
+layer_profile measure_profile(const recipe& what, const std::string& device, int threads);
 
 /// What `sluice profile --json FILE` writes, and read_layer_profile() reads.
 nlohmann::json to_json(const layer_profile& of);

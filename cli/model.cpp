@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/failure.hpp"
+#include "kernels/copy.hpp"
 #include "kernels/nn/profile.hpp"
 #include "kernels/nn/tie.hpp"
 
@@ -110,22 +111,25 @@ token_batch batch_maker::zeros(std::size_t samples) const {
           .targets = std::vector<std::int32_t>(samples * length)};
 }
 
-std::vector<kernels::nn::layer_cost> profile_model(const recipe& what, int threads) {
+std::vector<kernels::nn::layer_cost>
+profile_model(const recipe& what, std::shared_ptr<kernels::device> on, int threads) {
   const auto sample = batch_maker(what).blank(what.micro_batch_size);
-  kernels::stream stream(kernels::make_cpu_device(), threads);
+  kernels::stream stream(std::move(on), threads);
   const auto layers = make_layers(what);
   for (const auto& layer : layers)
     layer->initialise(stream, what.seed);
   const auto parameters = kernels::nn::all_parameters(layers);
   kernels::nn::tie_parameters(parameters);
-  auto inputs = sample.inputs;
-  inputs.insert(inputs.end(), sample.targets.begin(), sample.targets.end());
+  kernels::tensor_list inputs;
+  for (const auto& given : {sample.inputs, sample.targets})
+    for (const auto& each : given)
+      inputs.push_back(kernels::copied(stream, each));
   return kernels::nn::profile_layers(stream, layers, inputs);
 }
 
 std::vector<double> measure_layers(const recipe& what, int threads) {
   std::vector<double> costs;
-  for (const auto& cost : profile_model(what, threads)) {
+  for (const auto& cost : profile_model(what, kernels::make_cpu_device(), threads)) {
     const std::chrono::duration<double> all =
       cost.forward + cost.backward_input + cost.backward_weight;
     costs.push_back(all.count());

@@ -48,8 +48,9 @@ private:
   kernels::buffer_pool pool_{kernels::make_cpu_device()};
 };
 
-/// What each layer costs on the CPU for one micro-batch.
-std::vector<kernels::nn::layer_cost> profile_model(const recipe& what, int threads);
+/// What each layer costs on a device for one micro-batch.
+std::vector<kernels::nn::layer_cost>
+profile_model(const recipe& what, std::shared_ptr<kernels::device> on, int threads);
 
 /// Seconds of each layer's forward and whole backward of one micro-batch, for the cut into stages.
 std::vector<double> measure_layers(const recipe& what, int threads);

@@ -40,7 +40,7 @@ public:
     if (!options_.profile.empty())
       profile_ = read_layer_profile(options_.profile);
     else if (!options_.model.empty())
-      profile_ = measure_profile(recipe_of_model(), 1);
+      profile_ = measure_profile(recipe_of_model(), options_.device, 1);
     try {
       if (has_profile() && !schedule_given && options_.plan_file.empty())
         return search();
@@ -244,7 +244,8 @@ void add_world(CLI::App& to, plan_options& options) {
   to.add_option("--patience", options.patience,
                 "how long a rank hopes for the input it wants before it takes a stand-in")
     ->check(CLI::NonNegativeNumber);
-  to.add_option("--dispatch-ahead", options.dispatch_ahead, "tasks issued beyond the running one")
+  to.add_option("--look-ahead", options.look_ahead,
+                "tasks enqueued on a device beyond the one that it runs")
     ->check(CLI::NonNegativeNumber);
   to.add_option("--dispatch-time", options.dispatch_time, "of the host, for each task")
     ->check(CLI::NonNegativeNumber);
@@ -286,6 +287,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->add_option("--profile", o.profile,
                       "measured layers: searches for the best plan where no schedule is named");
   add_model(*command, o.measured, o.model);
+  command->add_option("--device", o.device, "on which --model is measured: cpu, cuda:N");
   command->add_option("--csv", o.csv, "write the plan as a table of actions");
   command->add_option("--svg", o.svg, "write the picture");
   command->add_option("--json", o.json, "results as JSON; - for standard output [none]");

@@ -74,7 +74,7 @@ plan::conditions plan_options::conditions_for(const plan::plan& of) const {
     .between = {.latency = link_latency, .bandwidth = link_bandwidth},
     .message_bytes = message_bytes,
     .noise = parse_jitter(jitter),
-    .dispatch_ahead = dispatch_ahead,
+    .look_ahead = look_ahead,
     .dispatch_time = dispatch_time,
     .patience = patience};
   under.noise.seed = seed;

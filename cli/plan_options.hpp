@@ -30,14 +30,15 @@ struct plan_options {
   std::string jitter = "none";
   std::vector<std::string> slow_ranks; ///< "2:1.3"
   std::uint64_t seed = 1;
-  std::int32_t dispatch_ahead = 0;
+  std::int32_t look_ahead = 0;
   double patience = 0;
   double dispatch_time = 0;
   std::vector<std::string> compare;
   std::vector<std::string> memory; ///< of all devices, or of each
   std::string profile;
-  std::string model; ///< to measure in place of a profile
-  recipe measured;   ///< its other options
+  std::string model;          ///< to measure in place of a profile
+  recipe measured;            ///< its other options
+  std::string device = "cpu"; ///< on which it is measured
   std::string csv;
   std::string svg;
   std::string json;

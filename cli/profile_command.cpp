@@ -54,10 +54,7 @@ void show(const layer_profile& of) {
 }
 
 int profile(const profile_options& options) {
-  if (options.device != "cpu")
-    throw usage_error(
-      fmt::format("--device {}: layers are measured on cpu in this build", options.device));
-  const auto measured = measure_profile(options.what, options.threads);
+  const auto measured = measure_profile(options.what, options.device, options.threads);
   auto all = to_json(measured);
   all["device"] = options.device;
   all["threads"] = options.threads;
@@ -81,7 +78,7 @@ void add_profile_command(CLI::App& app, int& exit_code) {
     "  sluice plan --profile layers.json --stages 4 --memory 2GiB");
   command->option_defaults()->always_capture_default();
   add_recipe_options(*command, options->what);
-  command->add_option("--device", options->device, "what to measure");
+  command->add_option("--device", options->device, "on which to measure: cpu, cuda:N");
   command->add_option("--threads", options->threads, "threads of a matrix product")
     ->check(CLI::PositiveNumber);
   command->add_option("--json", options->json,

@@ -1,26 +1,17 @@
 #include "cli/training.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <optional>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "cli/atomic_file.hpp"
-#include "cli/checkpoint.hpp"
-#include "cli/checkpoint_dir.hpp"
 #include "cli/failure.hpp"
-#include "cli/hosting.hpp"
 #include "cli/progress.hpp"
 #include "cli/sampler.hpp"
-#include "cli/session.hpp"
 #include "cli/stop_signals.hpp"
-#include "cli/text_data.hpp"
 #include "cli/trace_file.hpp"
-#include "cli/train_report.hpp"
+#include "cli/training_run.hpp"
 
 namespace sluice::cli {
 
@@ -30,65 +21,6 @@ namespace {
 
 /// Skipped steps in a row after which a run has no prospect.
 constexpr int hopeless = 10;
-
-/// Faults of workers in a row, without a new step between them, after which it has none either.
-constexpr int too_many_faults = 10;
-
-class training {
-public:
-  training(train_options options, const CLI::App& given);
-
-  int run();
-
-private:
-  void open_checkpoints();
-  void start();
-  void start_line(const hosting::muster& at);
-  void show_stages();
-  void steps_despite_faults();
-  bool goes_on_after(const actors::pipeline_error& problem) const;
-  void recover(std::string fault);
-  void continue_with(hosting::muster left);
-  void go_back();
-  std::optional<checkpoint> newest_checkpoint() const;
-  void replan(std::vector<std::string>& placement);
-  void steps();
-  void note(const actors::step_report& report);
-  double held_out_loss();
-  void save(std::shared_ptr<const actors::model_state> state);
-  void write_files(const nlohmann::json& summary) const;
-  void rescue(const std::string& fault, bool weights_are_sound);
-  void finish(int signal);
-
-  /// Weights that give no finite loss are not worth a checkpoint's place.
-  bool is_sound() const { return std::isfinite(record_.last.loss); }
-
-  std::string fingerprint() const { return fmt::format("{:016x}", text_.fingerprint()); }
-
-  train_options options_;
-  const execution how_at_first_; ///< before faults
-  std::optional<checkpoint> from_;
-  byte_text text_;
-  batch_maker batches_;
-  token_batch tokens_;
-  plan::plan plan_;
-  std::optional<hosting> hosting_; ///< where stages run in other processes
-  std::uint64_t furthest_ = 0;     ///< the last step that was ever finished
-  int faults_in_a_row_ = 0;
-  std::optional<checkpoint_dir> checkpoints_;
-  std::optional<actors::pipeline> line_;
-  std::vector<std::string> layers_;                       ///< of each stage
-  std::vector<std::string> places_;                       ///< of each stage; empty: all here
-  std::shared_ptr<const actors::model_state> last_state_; ///< after the last step
-  std::optional<std::uint64_t> saved_at_;
-  int skipped_in_a_row_ = 0;
-  run_record record_;
-};
-
-/// "1 stage", "2 stages".
-std::string count_of(std::int32_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// What is wrong with an input or a place is the user's to mend, before anything has started.
 template <class Function>
@@ -118,6 +50,8 @@ void require_writable(const fs::path& file, const char* option) {
 std::vector<fs::path> files_of(const train_options& options) {
   return options.data.empty() ? default_text_files(SLUICE_SOURCE_DIR) : options.data;
 }
+
+} // namespace
 
 training::training(train_options options, const CLI::App& given)
   : options_(std::move(options)),
@@ -214,113 +148,6 @@ int training::run() {
   finish(stop_signals::received());
   return stop_signals::received() == 0 ? exit_code::success
                                        : exit_code::signal + stop_signals::received();
-}
-
-// -- faults of workers -------------------------------------------------------------------------
-
-void training::steps_despite_faults() {
-  for (;;) {
-    try {
-      steps();
-      last_state_ = line_->state();
-      return;
-    } catch (const actors::pipeline_error& problem) {
-      if (!goes_on_after(problem))
-        throw;
-      recover(problem.what());
-    }
-  }
-}
-
-/// What failed on a worker that is there, such as a stage without memory, would fail again.
-bool training::goes_on_after(const actors::pipeline_error& problem) const {
-  return problem.lasting() && hosting_ && options_.hosts.on_fault == "continue";
-}
-
-/// Begins anew after the last checkpoint, with the workers that are there, until that holds.
-void training::recover(std::string fault) {
-  for (;;) {
-    spdlog::warn("{}", fault);
-    line_.reset(); // Lets the workers go.
-    if (++faults_in_a_row_ > too_many_faults)
-      throw actors::pipeline_error(
-        fmt::format("{} faults without a step between them; the last: {}", too_many_faults, fault),
-        true);
-    const auto left = [&] {
-      try {
-        return hosting_->those_left();
-      } catch (const std::runtime_error& none) {
-        throw actors::pipeline_error(fmt::format("{}; {}", fault, none.what()), true);
-      }
-    }();
-    try {
-      continue_with(left);
-      record_.faults.push_back(fmt::format("{}; continued after step {} with {}", fault,
-                                           record_.step, count_of(plan_.ranks, "stage")));
-      return;
-    } catch (const actors::pipeline_error& problem) {
-      if (!problem.lasting())
-        throw;
-      record_.faults.push_back(fault);
-      fault = problem.what();
-    }
-  }
-}
-
-void training::continue_with(hosting::muster left) {
-  for (const auto& each : left.absent)
-    spdlog::warn("going on without the worker {}", each);
-  replan(left.placement);
-  start_line(left);
-  go_back();
-  fmt::print(stderr, "continuing after step {} with {}:\n", record_.step,
-             count_of(plan_.ranks, "stage"));
-  show_stages();
-}
-
-/// Puts the weights and the record back to where the run continues: the same data follow, so the
-/// results are those of a run that was never disturbed.
-void training::go_back() {
-  if (const auto from = newest_checkpoint()) {
-    line_->install(from->state);
-    record_.step = from->state->step;
-  } else {
-    record_.step = 0;
-  }
-  record_.curve.go_back_to(static_cast<std::int64_t>(record_.step));
-  saved_at_ = std::nullopt;
-  skipped_in_a_row_ = 0;
-}
-
-/// This run's, or else the one that it started from.
-std::optional<checkpoint> training::newest_checkpoint() const {
-  if (checkpoints_ && !checkpoints_->list().empty())
-    return find_checkpoint(checkpoints_->folder());
-  if (!options_.resume.empty())
-    return find_checkpoint(options_.resume);
-  return std::nullopt;
-}
-
-/// A plan for as many stages as have a place; where the schedule cannot have so many, for fewer.
-void training::replan(std::vector<std::string>& placement) {
-  for (;;) {
-    options_.how = how_at_first_;
-    options_.how.stages = static_cast<int>(placement.size());
-    if (options_.how.stages != how_at_first_.stages) {
-      // What was chosen for the old number of stages says nothing of the new one.
-      options_.how.cut.clear();
-      options_.how.take_in.clear();
-      options_.how.recompute_stages.clear();
-    }
-    try {
-      plan_ = plan_of(options_.what, options_.how);
-      return;
-    } catch (const usage_error& problem) {
-      placement.pop_back();
-      if (placement.empty())
-        throw actors::pipeline_error(problem.what(), true);
-    }
-  }
 }
 
 void training::steps() {
@@ -445,8 +272,6 @@ void training::finish(int signal) {
                printable(sample.continue_text(*line_, "The ", options_.sample_bytes)));
   }
 }
-
-} // namespace
 
 int train(train_options options, const CLI::App& given) {
   return training(std::move(options), given).run();

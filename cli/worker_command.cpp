@@ -22,6 +22,7 @@ namespace {
 struct worker_options {
   std::string listen = "127.0.0.1:4711";
   std::int32_t slots = 16;
+  std::string device = "cpu";
   bool quiet = false;
   meeting_options meeting;
 };
@@ -58,6 +59,12 @@ void wait_until_stopped() {
 }
 
 int run_worker(const worker_options& options) {
+  if (options.device != "cpu")
+    throw usage_error(
+      fmt::format("--device {}: a worker's stages run on cpu; stages on GPUs run in "
+                  "one process, by `sluice train --device cuda:0,cuda:1` without "
+                  "workers",
+                  options.device));
   const auto meeting = options.meeting.hosts();
   const auto at = checked_address(options, meeting.tls.has_value());
   if (options.quiet)
@@ -97,6 +104,7 @@ void add_worker_command(CLI::App& app, int& exit_code) {
   command->add_option("--slots", options->slots, "stages that it hosts at once")
     ->type_name("N")
     ->check(whole_number(1, 4096));
+  command->add_option("--device", options->device, "of its stages: cpu");
   command->add_flag("--quiet", options->quiet, "log only what is wrong");
   add_meeting_options(*command, options->meeting);
   command->callback([options, &exit_code] { exit_code = run_worker(*options); });

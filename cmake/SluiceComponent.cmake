@@ -51,20 +51,27 @@ endfunction()
 
 # What a test under a sanitizer finds in its environment. ThreadSanitizer sees nothing of what
 # happens inside GNU's OpenMP and oneDNN, so it would take the barriers of the one (hence one
-# thread) and the shared cache of the other for races. So it needs no suppressions, which hide real
-# ones.
+# thread) and the shared cache of the other for races. Suppressions are for other people's code
+# alone: they hide real ones.
+set(sanitizers ${PROJECT_SOURCE_DIR}/tests/sanitizers)
+set(SLUICE_TEST_TIMEOUT 300) # seconds
+set(deadline SLUICE_TEST_DEADLINE=600)
+if(SLUICE_SANITIZE)
+  set(SLUICE_TEST_TIMEOUT 1800)
+endif()
 if(SLUICE_SANITIZE MATCHES "thread")
-  set(SLUICE_TEST_ENVIRONMENT OMP_NUM_THREADS=1 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+  set(SLUICE_TEST_ENVIRONMENT ${deadline} OMP_NUM_THREADS=1 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${sanitizers}/races.txt)
 elseif(SLUICE_SANITIZE)
-  set(SLUICE_TEST_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1
-    UBSAN_OPTIONS=print_stacktrace=1)
+  set(SLUICE_TEST_ENVIRONMENT ${deadline} ASAN_OPTIONS=detect_stack_use_after_return=1
+    UBSAN_OPTIONS=print_stacktrace=1
+    LSAN_OPTIONS=suppressions=${sanitizers}/leaks.txt:print_suppressions=0)
 endif()
 
 # What CI builds and runs under the sanitizers: the tests marked SANITIZED.
 add_custom_target(sanitized_tests)
 
-# sluice_add_test(plan LABEL unit SOURCES ... LINK Sluice::plan [SANITIZED] [TIMEOUT 300]): one
+# sluice_add_test(plan LABEL unit SOURCES ... LINK Sluice::plan [SANITIZED] [TIMEOUT seconds]): one
 # doctest program. LABEL: unit, integration, gpu, or stress for what takes long and runs only when
 # asked for. A program that ends with 77 counts as skipped (no GPU here).
 function(sluice_add_test name)
@@ -75,7 +82,7 @@ function(sluice_add_test name)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name}_tests)
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
+    set(arg_TIMEOUT ${SLUICE_TEST_TIMEOUT})
   endif()
   set(labels ${arg_LABEL})
   if(arg_SANITIZED)

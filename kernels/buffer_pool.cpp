@@ -240,6 +240,10 @@ void buffer_pool::task_demand::widen(const task_demand& other) {
   }
 }
 
+void buffer_pool::task_demand::keep(std::size_t bytes) {
+  ++kept[class_of(bytes)];
+}
+
 namespace {
 
 std::size_t bytes_of(std::span<const std::uint32_t> by_class) {

@@ -61,6 +61,9 @@ public:
     /// Takes the larger of both in each class.
     void widen(const task_demand& other);
 
+    /// Counts a buffer of so many bytes as kept.
+    void keep(std::size_t bytes);
+
     std::size_t kept_bytes() const;
     std::size_t dropped_bytes() const;
   };

@@ -33,8 +33,9 @@ public:
   /// Starts to deliver events. Call it once, before anything is sent to this rank.
   virtual void listen(endpoint_events events) = 0;
 
-  /// Hands the tensors over; returns at once. They belong to the channel until it has passed them
-  /// on, so the caller keeps no handle that it would write through.
+  /// Hands the tensors over; returns at once. Their device is done with computing them. They belong
+  /// to the channel until it has passed them on, so the caller keeps no handle that it would write
+  /// through.
   virtual void send(const transfer& what, kernels::tensor_list tensors) = 0;
 
   /// The tensors of a transfer that has arrived, charged to `pool`. Frees its receive slot.

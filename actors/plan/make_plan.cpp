@@ -106,7 +106,10 @@ plan forward_only(const plan& training, std::int32_t micro_batches) {
   if (schedule.chunks_free)
     wanted.chunks = training.parts / training.ranks;
   wanted.forward_only = true;
-  return make_plan(training.schedule, wanted);
+  auto made = make_plan(training.schedule, wanted);
+  for (std::size_t rank = 0; rank < made.by_rank.size(); ++rank)
+    made.by_rank[rank].look_ahead = training.by_rank[rank].look_ahead;
+  return made;
 }
 
 plan make_plan(std::string_view name, const plan_request& wanted) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,6 +55,9 @@ struct rank_plan {
   std::int32_t backward_lead =
     any; ///< by how many backwards may then go ahead of the warm-up level
   std::vector<task_kind> order = {}; ///< if not empty: the one fixed order, merged from the lanes
+  /// Look-ahead: how many tasks may be enqueued on the rank's device beyond the one that it runs.
+  /// Empty: what suits the device, 1 where it has a queue (a GPU), 0 where it computes at once.
+  std::optional<std::int32_t> look_ahead = {};
 
   static constexpr std::int32_t any = 1 << 30;
 

@@ -102,7 +102,7 @@ conditions random_timing(const plan& of, std::mt19937_64& random) {
   under.noise = {
     .sigma = roll.one_in(2) ? 1. : 0., .slow_share = 0.1, .slow_factor = 9, .seed = random()};
   if (roll.one_in(4))
-    under.dispatch_ahead = 1 + roll.below(3);
+    under.look_ahead = 1 + roll.below(3);
   if (roll.one_in(4))
     under.dispatch_time = 0.1 * share();
   return under;

@@ -161,7 +161,7 @@ private:
 
   void issue(std::int32_t rank) {
     auto& here = devices_[rank];
-    while (here.issued <= under_.dispatch_ahead) {
+    while (here.issued <= look_ahead(rank)) {
       if (here.host_free_at > now_) // it looks again when it has issued the last one
         return;
       const auto& progress = ledgers_[rank].progress();
@@ -175,13 +175,14 @@ private:
     }
   }
 
-  /// Whether the rank still hopes for the input that it wants, in place of a stand-in.
+  /// Whether the rank still hopes for the input that it wants, in place of a stand-in: at least
+  /// for as long as its device is busy.
   bool waits_patiently(std::int32_t rank) {
     auto& here = devices_[rank];
     const auto until =
       here.free_at
       + std::llround(patient_for(under_.patience / tick_, static_cast<double>(here.last_task)));
-    if (under_.dispatch_ahead > 0 || now_ >= until || !ledgers_[rank].next_stands_in())
+    if (now_ >= until || !ledgers_[rank].next_stands_in())
       return false;
     if (here.waits_until != until)
       events_.push({until, event::type::looks_again, rank, {}});
@@ -206,11 +207,9 @@ private:
     if (under_.keep_tasks)
       tasks_.push_back(
         {rank, which, static_cast<double>(begin) * tick_, static_cast<double>(end) * tick_});
-    if (under_.dispatch_ahead > 0) {
-      finish_here(rank, which); // in queue order
-      if (host > 0)
-        events_.push({here.host_free_at, event::type::looks_again, rank, which});
-    }
+    finish_here(rank, which); // for what follows it in the device's queue
+    if (look_ahead(rank) > 0 && host > 0)
+      events_.push({here.host_free_at, event::type::looks_again, rank, which});
     if (!send_is_free(rank, which)) {
       for (const auto to : feeds_.receivers(which.kind, which.chunk))
         if (const auto there = of_.chunks[to].rank; there != rank)
@@ -252,7 +251,11 @@ private:
                       which.chunk});
   }
 
-  /// What the end of a task changes on its own rank.
+  std::int32_t look_ahead(std::int32_t rank) const {
+    return of_.by_rank[rank].look_ahead.value_or(under_.look_ahead);
+  }
+
+  /// What a task changes on its own rank.
   void finish_here(std::int32_t rank, const task& which) {
     ledgers_[rank].finish(which);
     for (const auto to : feeds_.receivers(which.kind, which.chunk))
@@ -279,8 +282,6 @@ private:
 
   void end(std::int32_t rank, const task& which) {
     --devices_[rank].issued;
-    if (under_.dispatch_ahead == 0)
-      finish_here(rank, which);
     for (const auto to : feeds_.receivers(which.kind, which.chunk)) {
       const auto there = of_.chunks[to].rank;
       if (there == rank)

@@ -52,14 +52,12 @@ struct conditions {
   double message_bytes = 0;
   std::vector<double> output_bytes = {}; ///< if not empty: of each part, in place of message_bytes
   jitter noise = {};
-  /// Tasks that may be issued beyond the running one, as to a device's queue. What they need of
-  /// their own rank is there in queue order; what other ranks send must have arrived.
-  std::int32_t dispatch_ahead = 0;
-  double dispatch_time = 0; ///< of the host, for each task it issues
+  std::int32_t look_ahead = 0; ///< of ranks whose plan leaves that to the device
+  double dispatch_time = 0;    ///< of the host, for each task it enqueues
   /// How long an idle rank waits for the input that it wants before it takes a stand-in: see
-  /// patient_for(). Not with dispatch ahead. The stage actors have pipeline_options::patience.
+  /// patient_for(). The stage actors have pipeline_options::patience.
   double patience = 0;
-  bool keep_tasks = true;   ///< off: only the numbers, for very large plans
+  bool keep_tasks = true; ///< off: only the numbers, for very large plans
 };
 
 /// How long a task takes under these conditions. `split`: whether a backward leaves its weight

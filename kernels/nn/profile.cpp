@@ -15,13 +15,6 @@ struct layer_times {
   std::vector<std::chrono::nanoseconds> forward, backward_input, backward_weight;
 };
 
-template <class Work>
-std::chrono::nanoseconds timed(Work work) {
-  const auto start = clock::now();
-  work();
-  return clock::now() - start;
-}
-
 // The first tensor is what the layer made; the others pass through and cross no cut.
 std::size_t first_bytes(const tensor_list& list) {
   return list.empty() || !list.front() ? 0 : list.front().bytes();
@@ -83,6 +76,16 @@ public:
   }
 
 private:
+  /// From an idle device to an idle device.
+  template <class Work>
+  std::chrono::nanoseconds timed(Work work) {
+    on_.where().wait();
+    const auto start = clock::now();
+    work();
+    on_.where().wait();
+    return clock::now() - start;
+  }
+
   stream& on_;
   std::span<const module_ptr> layers_;
   std::vector<layer_cost> costs_;

@@ -34,6 +34,16 @@ void event::hold_up(cudaStream_t what) const {
   check(cudaStreamWaitEvent(what, handle_, 0), "waiting for an event");
 }
 
+namespace {
+
+/// Whether a tensor is as a transfer's header says.
+bool fits(const kernels::tensor& have, const tensor_header& wanted) {
+  return static_cast<bool>(have) == wanted.present
+      && (!have || (have.type() == wanted.type && have.shape() == wanted.shape()));
+}
+
+} // namespace
+
 nccl_endpoint::nccl_endpoint(std::int32_t rank, std::shared_ptr<shared_state> shared)
   : rank_(rank),
     shared_(std::move(shared)),
@@ -101,11 +111,8 @@ void nccl_endpoint::send(const transfer& what, kernels::tensor_list tensors) {
     others_.send(what, std::move(tensors));
     return;
   }
-  device_->select();
   const auto made = offer_of(what, tensors);
-  ready entry{std::move(tensors), std::make_unique<event>()};
-  entry.computed->record(device_->compute_stream());
-  offered_.emplace_back(what, std::move(entry));
+  offered_.emplace_back(what, std::move(tensors));
   shared_->offer(made);
 }
 
@@ -118,8 +125,6 @@ void nccl_endpoint::commit(std::span<const offer> together) {
   for (const auto& each : together)
     if (each.what.from == rank_ || each.what.to == rank_)
       what += (what.empty() ? "" : ", with ") + to_string(each.what);
-  moving->buffers_free.record(device_->compute_stream());
-  moving->buffers_free.hold_up(moving_);
   communicator_.group(what, [&](ncclComm_t on) {
     for (const auto& each : together)
       if (each.what.from == rank_)
@@ -137,30 +142,41 @@ void nccl_endpoint::post_send(under_way& into, const offer& what, ncclComm_t on)
     std::ranges::find_if(offered_, [&](const auto& entry) { return entry.first == what.what; });
   if (found == offered_.end())
     throw std::logic_error("committed, but not offered: " + to_string(what.what));
-  found->second.computed->hold_up(moving_);
-  for (const auto& each : found->second.tensors)
+  for (const auto& each : found->second)
     if (each && each.bytes() > 0)
       nccl::check(ncclSend(each.bytes_span().data(), each.bytes(), ncclUint8,
                            shared_->place_of(what.what.to), on, moving_),
                   to_string(what.what));
-  into.sent.push_back(std::move(found->second.tensors));
+  into.sent.push_back(std::move(found->second));
   offered_.erase(found);
 }
 
 void nccl_endpoint::post_receive(under_way& into, const offer& what, ncclComm_t on) {
-  kernels::tensor_list tensors;
+  const auto along = edge_of(what.what);
+  auto& place = landings_[along];
+  if (!std::ranges::equal(place.tensors, what.tensors, fits))
+    prepare(place, what);
+  place.free.hold_up(moving_);
+  for (auto& each : place.tensors)
+    if (each && each.bytes() > 0)
+      nccl::check(ncclRecv(each.bytes_span().data(), each.bytes(), ncclUint8,
+                           shared_->place_of(what.what.from), on, moving_),
+                  to_string(what.what));
+  into.received.emplace_back(what.what, std::exchange(place.tensors, {}));
+  if (along.chunk != every_chunk) // else the next one is another parameter's
+    prepare(place, what);
+}
+
+void nccl_endpoint::prepare(landing& place, const offer& what) {
+  place.tensors.clear();
   for (const auto& header : what.tensors) {
-    auto& each = tensors.emplace_back();
+    auto& each = place.tensors.emplace_back();
     if (!header.present)
       continue;
     each = stream_->allocate(header.type, header.shape());
     each.set_use(kernels::buffer_use::transfer);
-    if (each.bytes() > 0)
-      nccl::check(ncclRecv(each.bytes_span().data(), each.bytes(), ncclUint8,
-                           shared_->place_of(what.what.from), on, moving_),
-                  to_string(what.what));
   }
-  into.received.emplace_back(what.what, std::move(tensors));
+  place.free.record(device_->compute_stream());
 }
 
 /// Runs in the order of the stream, on a thread that may call nothing of CUDA: so no tensor may go
@@ -210,6 +226,7 @@ void nccl_endpoint::close() noexcept {
   moving_ = nullptr;
   under_way_.clear();
   offered_.clear();
+  landings_.clear();
   inbox_.forget(~std::uint64_t{0});
 }
 

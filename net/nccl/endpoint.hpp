@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "kernels/cuda/device.hpp"
+#include "net/edge.hpp"
 #include "net/inbox.hpp"
 #include "net/nccl.hpp"
 #include "net/nccl/communicator.hpp"
@@ -56,22 +57,23 @@ private:
   struct under_way {
     std::vector<kernels::tensor_list> sent;
     std::vector<std::pair<transfer, kernels::tensor_list>> received;
-    event buffers_free; ///< of the receives: what was computed in them before is done
     event moved;
     std::atomic<bool> done = false;
     nccl_endpoint* of = nullptr;
   };
 
-  /// What is offered, from when it was ready.
-  struct ready {
+  /// Where the next transfer of an edge is received: taken from the pool when the one before it
+  /// was, so that it need not wait for what the device was given to compute since.
+  struct landing {
     kernels::tensor_list tensors;
-    std::unique_ptr<event> computed;
+    event free; ///< what was computed in them before is done
   };
 
   bool by_nccl(std::int32_t from, std::int32_t to) const;
   void warm_up();
   void post_send(under_way& into, const offer& what, ncclComm_t on);
   void post_receive(under_way& into, const offer& what, ncclComm_t on);
+  void prepare(landing& place, const offer& what);
   static void on_moved(void* what);
   void drop_done();
 
@@ -84,7 +86,8 @@ private:
   cudaStream_t moving_ = nullptr;
   communicator communicator_;
   inbox inbox_;
-  std::vector<std::pair<transfer, ready>> offered_;
+  std::vector<std::pair<transfer, kernels::tensor_list>> offered_;
+  std::map<edge, landing> landings_;
   std::deque<std::unique_ptr<under_way>> under_way_;
 };
 

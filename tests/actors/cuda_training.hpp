@@ -78,8 +78,12 @@ inline actors::pipeline_options options_for(const shape_of_run& shape, placement
           .network = network_of(shape, where, which)};
 }
 
-inline outcome train(const shape_of_run& shape, placement where, channel which = channel::local) {
-  actors::pipeline line(options_for(shape, where, which));
+inline outcome train(const shape_of_run& shape, placement where, channel which = channel::local,
+                     std::optional<int> look_ahead = {}) {
+  auto options = options_for(shape, where, which);
+  for (auto& rank : options.plan.by_rank)
+    rank.look_ahead = look_ahead;
+  actors::pipeline line(std::move(options));
   tests::token_batches batches(vocabulary, length, 0.3);
   const std::vector<std::int64_t> samples(static_cast<std::size_t>(shape.micro_batches), 2);
   outcome result;

@@ -56,6 +56,24 @@ TEST_CASE("DualPipe's two routes cross on every link, and NCCL carries both") {
   CHECK(emulation::violations() == 0);
 }
 
+TEST_CASE("how many tasks a GPU is given ahead changes no bit") {
+  const emulation::test::session run;
+  const auto expected = train({"1f1b", 1, 4}, placement::gpus);
+  std::uint64_t seed = 31;
+  for (const int ahead : {0, 1, 2})
+    for (const auto& shape :
+         {shape_of_run{"1f1b", 4, 4}, shape_of_run{"zb-h1", 2, 4}, shape_of_run{"v-half", 2, 4}})
+      for (const auto which : {emulation::schedule::random, emulation::schedule::lazy}) {
+        CAPTURE(ahead);
+        CAPTURE(shape.schedule);
+        CAPTURE(static_cast<int>(which));
+        emulation::set_schedule(which, seed++);
+        check_equal(train(shape, placement::gpus, channel::nccl, ahead), expected);
+      }
+  CHECK(emulation::violations() == 0);
+  CHECK(emulation::first_deadlock().empty());
+}
+
 TEST_CASE("stages on GPUs and on the processor train together") {
   const emulation::test::session run(emulation::schedule::random, 5);
   const auto expected = train({"1f1b", 1, 4}, placement::processor);

@@ -1,49 +1,80 @@
 #include <doctest/doctest.h>
 
-#include "actors/emulation.hpp"
-#include "actors/plan/make_plan.hpp"
-#include "tests/support/stepped_system.hpp"
+#include "tests/support/emulated_step.hpp"
 
-// Emulated devices under the test's own clock: what the real actors execute takes exactly the span
-// that the simulator plans, for every schedule.
+// Emulated devices under the test's own clock: the real actors execute each lane in its order, and
+// take exactly the span that the simulator plans, for every schedule.
 
 using namespace sluice;
 
 namespace {
 
-double executed_span(const plan::plan& plan, const actors::emulation& with) {
-  actors::pipeline_options options{.plan = plan, .deadline = std::chrono::hours(24)};
-  actors::emulate(options, with);
-  tests::stepped_system system;
-  auto line = system.start(std::move(options));
-  const auto report = system.train(line, actors::emulated_batch(plan.micro_batches));
-  system.let_run();
-  return report.span_seconds;
-}
-
-} // namespace
-
 double planned_span(const plan::plan& plan, const actors::emulation& with) {
   return plan::simulate(plan, with.conditions).span;
 }
 
+} // namespace
+
 TEST_CASE("every schedule executes in the planned span, P = 8 and M = 32") {
-  for (const auto& schedule : plan::all_schedules()) {
-    CAPTURE(schedule.name);
-    const auto plan = plan::make_plan(schedule.name, {.stages = 8, .micro_batches = 32});
-    const auto with = actors::parse_emulation("emulated:F=10s:B=10s:W=10s");
-    CHECK(executed_span(plan, with) == doctest::Approx(planned_span(plan, with)).epsilon(1e-6));
-  }
+  tests::check_all_executed({8}, {1, 2}, {32});
+}
+
+TEST_CASE("every schedule executes in the planned span for few and odd numbers") {
+  tests::check_all_executed({1, 2, 3, 4, 7}, {1, 2, 3, 4}, {1, 2, 3, 4, 8});
 }
 
 TEST_CASE("with jitter every task keeps its own time, so the spans still agree") {
   for (const std::string schedule : {"gpipe", "1f1b", "zb-h1", "interleaved", "zb-v"}) {
     CAPTURE(schedule);
-    const auto plan = plan::make_plan(schedule, {.stages = 4, .micro_batches = 12});
-    const auto with =
-      actors::parse_emulation("emulated:F=10s:B=8s:W=9s:jitter=lognormal/0.3:slow=0.1x4:seed=3");
-    CHECK(executed_span(plan, with) == doctest::Approx(planned_span(plan, with)).epsilon(1e-6));
+    tests::check_executed(
+      plan::make_plan(schedule, {.stages = 4, .micro_batches = 12}),
+      actors::parse_emulation("emulated:F=10s:B=8s:W=9s:jitter=lognormal/0.3:slow=0.1x4:seed=3"));
   }
+}
+
+TEST_CASE("a device is given as many tasks ahead as the plan says, in the simulated span") {
+  for (const auto& schedule : plan::all_schedules())
+    for (const int ahead : {0, 1, 2}) {
+      CAPTURE(schedule.name);
+      CAPTURE(ahead);
+      auto plan = plan::make_plan(schedule.name, {.stages = 4, .micro_batches = 12});
+      for (auto& rank : plan.by_rank)
+        rank.look_ahead = ahead;
+      const auto with =
+        actors::parse_emulation("emulated:F=10s:B=8s:W=9s:jitter=lognormal/0.3:seed=5");
+      std::vector<int> there(4, 0);
+      int most = 0;
+      const auto report = tests::emulated_step(
+        plan, with,
+        {.before_task =
+           [&](const actors::task_event& on) { most = std::max(most, ++there[on.rank]); },
+         .after_task = [&](const actors::task_event& on) { --there[on.rank]; }});
+      CHECK(report.span_seconds == doctest::Approx(planned_span(plan, with)).epsilon(1e-6));
+      CHECK(most == 1 + ahead);
+      CHECK(there == std::vector<int>(4, 0));
+    }
+}
+
+TEST_CASE("a step that fails while its device has tasks in its queue leaves nothing behind") {
+  auto plan = plan::make_plan("zb-h1", {.stages = 2, .micro_batches = 6});
+  for (auto& rank : plan.by_rank)
+    rank.look_ahead = 2;
+  int to_fail = 3;
+  actors::pipeline_options options{.plan = plan,
+                                   .deadline = std::chrono::hours(24),
+                                   .events = {.after_task = [&](const actors::task_event& on) {
+                                     if (on.rank == 0 && --to_fail == 0)
+                                       throw std::runtime_error("as told");
+                                   }}};
+  const auto with = actors::parse_emulation("emulated:F=10s:B=10s:W=10s");
+  actors::emulate(options, with);
+  tests::stepped_system system;
+  auto line = system.start(std::move(options));
+  CHECK_THROWS_WITH_AS(system.train(line, actors::emulated_batch(6)), doctest::Contains("as told"),
+                       std::runtime_error);
+  const auto report = system.train(line, actors::emulated_batch(6));
+  system.let_run();
+  CHECK(report.span_seconds == doctest::Approx(planned_span(plan, with)).epsilon(1e-6));
 }
 
 TEST_CASE("a device that is not understood says which part and how to write it") {

@@ -4,6 +4,7 @@
 #include "actors/plan/make_plan.hpp"
 #include "actors/stress/campaign.hpp"
 #include "actors/stress/small_model.hpp"
+#include "tests/support/emulated_step.hpp"
 
 using namespace sluice;
 using namespace std::chrono_literals;
@@ -15,6 +16,10 @@ TEST_CASE(
     FAIL_CHECK(each.what << "\n  " << each.trial << "\n  " << each.replay);
   CHECK(report.trials == 20'000);
   MESSAGE(report.trials_per_second(), " trials a second, ", report.refused, " refused");
+}
+
+TEST_CASE("every schedule executes within 3% of the planned span: P 1 to 16, V 1 to 4, M 1 to 40") {
+  tests::check_all_executed(tests::up_to(16), tests::up_to(4), tests::up_to(40), 0.03);
 }
 
 TEST_CASE("100,000 tiny steps of two stages do not stall [oneflow#4617]") {

@@ -45,6 +45,26 @@ class AFullDisk(support.CommandTest):
         self.assertIn("step-00000003.safetensors: No space left on device", done.stderr)
         self.assertEqual([p.name for p in self.disk.iterdir()], ["filler"])
 
+    def test_on_a_worker_is_none_of_its_concern(self):
+        """It writes to its log alone, and does without where that has no room."""
+        (self.disk / "filler").write_bytes(bytes(512 * 1024))
+        options = dict(layers=3, stages=2, dropout=0.1)
+        with open("/dev/full", "w", encoding="ascii") as log:
+            there = subprocess.Popen(
+                [support.binary, "worker", "--listen", "127.0.0.1:0"], cwd=self.disk, text=True,
+                env={**os.environ, "TMPDIR": str(self.disk)}, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=log)
+        try:
+            address = there.stdout.readline().removeprefix("listening on ").strip()
+            for _ in range(2):
+                self.assertEqual(self.results(**options, workers=address)["weights_sha256"],
+                                 self.results(**options)["weights_sha256"])
+        finally:
+            there.terminate()
+            there.communicate()
+        self.assertEqual(there.returncode, 0)
+        self.assertEqual([p.name for p in self.disk.iterdir()], ["filler"])
+
     def test_is_told_of_for_results_too(self):
         with open(self.disk / "filler", "wb") as filler:
             filler.write(bytes(512 * 1024))

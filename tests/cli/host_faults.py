@@ -9,6 +9,7 @@ never disturbed.
 import json
 import os
 import random
+import signal
 import threading
 import time
 import unittest
@@ -21,6 +22,9 @@ from workers import Worker, WorkersTest
 RUN = dict(layers=2, width=64, length=32, micro_batches=8, micro_batch_size=4, stages=4,
            cut="1,2,2,1", dropout=0.1, checkpoint="run", checkpoint_every=5)
 KILLS = int(os.environ.get("KILLS", "40"))
+STOPS = LAUNCHES = max(4, KILLS // 8)
+# What a process may grow by over the last three quarters of the kills.
+ROOM_KIB = 8 * 1024
 
 
 class Disturbed(WorkersTest):
@@ -49,6 +53,20 @@ class Disturbed(WorkersTest):
             return steps and steps[-1] >= least
         self.wait_until(reached)
 
+    def saved(self):
+        """The step of the newest checkpoint."""
+        return max([int(file.stem.removeprefix("step-")) for file in self.checkpoints()], default=0)
+
+    def wait_until_saved(self, run, step):
+        def is_saved():
+            self.assertIsNone(run.poll(), "".join(run.lines))
+            return self.saved() >= step
+        self.wait_until(is_saved)
+
+    def wait_for_progress(self, run):
+        """Until the run has come beyond where it was when it was disturbed, if it was."""
+        self.wait_until_saved(run, self.saved() + 2 * RUN["checkpoint_every"])
+
     def weights_alone(self, steps):
         """Of a run that nobody disturbs, in one process."""
         words = self.train_words(**{**RUN, "steps": steps, "stages": 1, "cut": None,
@@ -67,31 +85,50 @@ class Disturbed(WorkersTest):
 
 
 class AKilledWorker(Disturbed):
-    def saved(self):
-        """The step of the newest checkpoint."""
-        return max([int(file.stem.removeprefix("step-")) for file in self.checkpoints()], default=0)
-
     def test_costs_steps_but_no_bit_whenever_it_is_killed(self):
         """At random moments: while connections are made, in forwards, backwards, updates, and while
-        a checkpoint is fetched. It comes back on the same port."""
+        a checkpoint is fetched. It comes back on the same port. A worker that is never killed, and
+        the trainer, keep nothing of the runs before."""
         chance = random.Random(KILLS)
-        steps = 10 * KILLS + 20
-        there = self.workers(2)
+        steps = 10 * KILLS + 100
+        there = self.workers(3)
         run = self.start_run(there, steps=steps, join_deadline=20)
+        self.wait_for_progress(run)
+        lasting = {"trainer": run, "worker": there[1].process}
+        opened = {who: self.threads_and_files(each) for who, each in lasting.items()}
+        early = {}
         for kill in range(KILLS):
             if kill % 3 != 2:  # Every third comes while the run still recovers from the one before.
-                self.wait_until(lambda: run.poll() is not None or self.saved() >= 10 * kill)
+                self.wait_until_saved(run, 10 * kill)
+            if kill == KILLS // 4:
+                early = {who: workers.resident_kib(each) for who, each in lasting.items()}
             time.sleep(0.4 * chance.random())
             self.assertIsNone(run.poll(), "".join(run.lines))
-            victim = chance.randrange(2)
+            victim = chance.choice([0, 2])
             there[victim].kill()
             there[victim] = Worker(self, listen=there[victim].address)
+        self.wait_for_progress(run)
+        for who, each in lasting.items():
+            self.assert_no_more_open(who, each, opened[who])
+        late = {who: workers.resident_kib(each) for who, each in lasting.items()}
         disturbed = self.finish(run)
         self.assertGreater(len(disturbed["faults"]), KILLS / 2)
-        print(f"({KILLS} kills, {len(disturbed['faults'])} faults) ", end="", flush=True)
+        print(f"({KILLS} kills, {len(disturbed['faults'])} faults; threads and files {opened}; "
+              f"resident KiB from {early} to {late}) ", end="", flush=True)
+        for who in lasting:
+            self.assert_grown_less(early[who], late[who], ROOM_KIB)
         self.assertEqual(disturbed["weights_sha256"], self.weights_alone(steps))
         for each in there:
             each.wait_for_log("free again")
+        self.assert_no_leftovers()
+        self.assertEqual(sorted(file.name for file in self.folder.iterdir()),
+                         ["out.json", "run", "text.txt"])
+
+    def assert_no_more_open(self, who, process, before):
+        """In the end: a checkpoint that is just being written has a file, too."""
+        self.wait_until(lambda: all(now <= then for now, then in zip(
+            self.threads_and_files(process), before)),
+            lambda: f"{who}: {self.threads_and_files(process)} threads and files, {before} before")
 
     def test_is_named_with_stage_micro_batch_and_operation(self):
         there = self.workers(2)
@@ -149,18 +186,85 @@ class AKilledWorker(Disturbed):
 
 class AStoppedWorker(Disturbed):
     def test_is_noticed_within_the_deadline_and_may_come_back(self):
-        there = self.workers(2)
-        run = self.start_run(there, steps=60, fault_deadline=2, join_deadline=20)
-        self.wait_for_step(run, 4)
-        there[1].stop()
-        began = time.monotonic()
-        self.wait_for(run, "warning")
-        self.assertLess(time.monotonic() - began, 10)
-        there[1].go_on()
-        there[1].wait_for_log("free again")
+        """At random moments, each time for longer than the deadline."""
+        chance = random.Random(STOPS)
+        steps = 15 * STOPS + 30
+        there = self.workers(2, "--fault-deadline", 2)
+        run = self.start_run(there, steps=steps, fault_deadline=2, join_deadline=20)
+        for stop in range(STOPS):
+            self.wait_for_progress(run)
+            time.sleep(0.2 * chance.random())
+            victim = there[chance.randrange(2)]
+            noted = sum("warning" in line for line in run.lines)
+            victim.stop()
+            began = time.monotonic()
+            self.wait_for(run, "warning", noted + 1)
+            self.assertLess(time.monotonic() - began, 10)
+            victim.go_on()
         disturbed = self.finish(run)
+        self.assertGreaterEqual(len(disturbed["faults"]), STOPS)
+        self.assertEqual(disturbed["weights_sha256"], self.weights_alone(steps))
+        for each in there:
+            each.wait_for_log("free again")
+
+
+class AStoppedTrainer(Disturbed):
+    def stop_and_go_on(self, **options):
+        """While it is stopped its workers free themselves, and another run has them."""
+        there = self.workers(2, "--fault-deadline", 2)
+        run = self.start_run(there, steps=60, fault_deadline=2, join_deadline=20, **options)
+        self.wait_until_saved(run, 10)
+        run.send_signal(signal.SIGSTOP)
+        for each in there:
+            each.wait_for_log("free again")
+        other = self.results(workers=self.addresses(there), stages=2)
+        self.assertEqual(other["weights_sha256"], self.results()["weights_sha256"])
+        for each in there:
+            each.wait_for_log("free again", 2)
+        run.send_signal(signal.SIGCONT)
+        return run
+
+    def test_loses_its_workers_and_has_them_again_when_it_goes_on(self):
+        disturbed = self.finish(self.stop_and_go_on())
         self.assertGreaterEqual(len(disturbed["faults"]), 1)
         self.assertEqual(disturbed["weights_sha256"], self.weights_alone(60))
+
+    def test_ends_with_a_clear_error_where_that_is_asked_for_and_leaves_sound_checkpoints(self):
+        run = self.stop_and_go_on(on_fault="stop")
+        result = self.finish(run, code=1)
+        self.assertEqual(len(result["faults"]), 1)
+        self.assertTrue(run.lines[-1].startswith("error: step "), run.lines[-1])
+        rest = self.results(**{**RUN, "steps": 60}, resume="run")
+        self.assertEqual(rest["weights_sha256"], self.weights_alone(60))
+
+
+class AKilledWorkerOfALaunchedRun(Disturbed):
+    def test_is_done_without_whenever_it_is_killed(self):
+        """It is not started again. Killed before it listens, it ends the run with a message."""
+        chance = random.Random(3)
+        words = self.train_words(**{**RUN, "steps": 40, "checkpoint": None,
+                                    "checkpoint_every": None}, join_deadline=1, json="-")[1:]
+        alone = self.weights_alone(40)
+        faults = 0
+        for trial in range(LAUNCHES):
+            run = self.start("launch", "-n", 3, *words)
+            self.addCleanup(run.kill)
+            self.wait_until(lambda: self.children_named("worker"))
+            time.sleep(0.8 * chance.random())
+            victims = self.children_named("worker")
+            if victims:
+                os.kill(chance.choice(victims), signal.SIGKILL)
+            results, messages = run.communicate(timeout=120)
+            if "a worker process did not start" in messages or "cannot be had" in messages:
+                self.assertIn(run.returncode, (1, 2), messages)
+            else:
+                self.assertEqual(run.returncode, 0, messages)
+                results = json.loads(results)
+                self.assertEqual(results["weights_sha256"], alone)
+                faults += len(results["faults"])
+            self.assertEqual(self.children_named("worker"), [])
+        print(f"({faults} faults in {LAUNCHES} runs) ", end="", flush=True)
+        self.assertGreater(faults, 0)
 
 
 class AWorkerOnTheSamePort(WorkersTest):

@@ -157,6 +157,22 @@ class SeveralHosts(WithCertificates):
         self.assertEqual(results["faults"], [])
         self.assertEqual(results["weights_sha256"], self.weights_alone(steps=60))
 
+    def test_cost_steps_but_no_bit_each_time_one_is_cut_off_and_comes_back(self):
+        there = self.workers_on_hosts("--fault-deadline", 2)
+        run = self.start_run(there, fault_deadline=2, join_deadline=30, steps=100, checkpoint="run",
+                             checkpoint_every=5)
+        for trial, cut in enumerate([3, 1, 4]):
+            reached = len(self.checkpoints()) and self.checkpoints()[-1].stem
+            self.wait_until(lambda: self.checkpoints() and self.checkpoints()[-1].stem != reached)
+            self.switch.cut = {cut}
+            there[cut - 1].wait_for_log("free again", trial + 1)
+            self.switch.cut = set()
+        results = self.results_of(run)
+        self.assertGreaterEqual(len(results["faults"]), 3)
+        self.assertEqual(len(results["stages"]), 4)
+        shutil.rmtree(self.folder / "run")
+        self.assertEqual(results["weights_sha256"], self.weights_alone(steps=100))
+
     def test_go_on_without_one_that_is_cut_off_for_good(self):
         there = self.workers_on_hosts("--fault-deadline", 2)
         run = self.start_run(there, fault_deadline=2, join_deadline=2, steps=60, checkpoint="run",

@@ -1,8 +1,6 @@
 """One run over several worker processes: the same weights as in one process, and clear refusals."""
 
 import json
-import os
-import pathlib
 import signal
 import unittest
 
@@ -15,11 +13,13 @@ DEEP = dict(layers=3, stages=4, micro_batches=4, dropout=0.1, clip=0.5)
 
 class SeveralProcesses(WorkersTest):
     def test_give_the_weights_of_one_process_byte_for_byte(self):
-        alone = self.results(**DEEP)
+        """On the text that the command trains on by default."""
+        deep = {**DEEP, "data": None}
+        alone = self.results(**deep)
         for count in [2, 3, 4]:
             with self.subTest(workers=count):
                 there = self.workers(count)
-                together = self.results(**DEEP, workers=self.addresses(there), checkpoint="run",
+                together = self.results(**deep, workers=self.addresses(there), checkpoint="run",
                                         checksum=True)
                 self.assertEqual(together["weights_sha256"], alone["weights_sha256"])
                 self.assertEqual(together["loss_last"], alone["loss_last"])
@@ -65,12 +65,26 @@ class SeveralProcesses(WorkersTest):
             self.wait_until(lambda: self.threads_and_files(worker.process)[0] <= threads)
             self.wait_until(lambda: self.threads_and_files(worker.process)[1] <= files)
 
+    def test_hold_no_more_however_many_micro_batches_wait_before_a_slow_stage(self):
+        """The first stage is an embedding, the second all but the head."""
+        there = self.workers(2)
+        peaks = []
+        for micro_batches in [8, 1000]:
+            run = self.results(layers=6, width=32, micro_batches=micro_batches, stages=3, steps=2,
+                               cut="1,12,1", workers=self.addresses(there))
+            peaks.append([(each["peak_activations"], each["peak_bytes"]) for each in run["stages"]])
+        # Chance decides how many of an edge's few receive slots are full at a time.
+        slots_bytes = 2 * 3 * 2 * 16 * 32 * 4
+        for (few, few_bytes), (many, many_bytes) in zip(*peaks):
+            self.assertEqual(many, few)
+            self.assertLessEqual(many_bytes, few_bytes + slots_bytes)
+
     def test_are_launched_by_one_command_and_gone_after_it(self):
         alone = self.results(**DEEP)
         words = self.train_words(**DEEP, json="-")[1:]
         launched = self.run_command("launch", "-n", 3, *words)
         self.assertEqual(json.loads(launched.stdout)["weights_sha256"], alone["weights_sha256"])
-        self.assertEqual(self.children_named("worker", self.folder), [])
+        self.assertEqual(self.children_named("worker"), [])
 
     def test_end_with_the_command_that_launched_them_even_if_it_is_killed(self):
         words = self.train_words(**{**DEEP, "steps": 1_000_000})[1:]
@@ -78,23 +92,10 @@ class SeveralProcesses(WorkersTest):
         for line in process.stderr:
             if line.startswith("step 1/"):
                 break
-        self.assertEqual(len(self.children_named("worker", self.folder)), 2)
+        self.assertEqual(len(self.children_named("worker")), 2)
         process.kill()
         process.communicate()
-        self.wait_until(lambda: not self.children_named("worker", self.folder))
-
-    def children_named(self, word, folder):
-        """Processes of the command with that subcommand which were started in the folder."""
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                if len(line) > 1 and line[1] == word.encode() \
-                        and os.readlink(f"/proc/{pid}/cwd") == str(folder):
-                    found.append(int(pid))
-            except OSError:
-                continue  # It has just ended.
-        return found
+        self.wait_until(lambda: not self.children_named("worker"))
 
 
 class AWorker(WorkersTest):
@@ -107,8 +108,8 @@ class AWorker(WorkersTest):
         try:
             for each in there:
                 each.wait_for_log("leased to")
-            state = json.loads(
-                self.run_command("status", "--workers", addresses, "--json", "-").stdout)
+            state = json.loads(self.run_command("status", "--workers", addresses, "--json", "-",
+                                                "--wait", workers.DEADLINE).stdout)
             self.assertEqual([each["stages"] for each in state["workers"]], [[0, 1], [2, 3]])
             self.assertIn(f"process {run.pid}", state["workers"][0]["holder"])
             self.refused(self.train_words(**DEEP, workers=addresses, join_deadline=0.5),

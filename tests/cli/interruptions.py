@@ -13,7 +13,7 @@ import support
 SLOW = dict(width=64, length=64, micro_batches=16, micro_batch_size=4, stages=2, dropout=0.1)
 
 
-class ASignal(support.CommandTest):
+class Interruption(support.CommandTest):
     def start_training(self, until, **options):
         """A run whose messages have got as far as `until`."""
         process = self.start(*self.train_words(**options))
@@ -25,6 +25,8 @@ class ASignal(support.CommandTest):
                 return process
         self.fail(f"no line '{until}' came; the run ended with {process.wait()}")
 
+
+class ASignal(Interruption):
     def test_ends_the_run_after_a_checkpoint_that_continues_bit_for_bit(self):
         whole = self.results(steps=20, **SLOW)
         for number in [signal.SIGINT, signal.SIGTERM]:
@@ -33,7 +35,7 @@ class ASignal(support.CommandTest):
                 process = self.start_training("step 3/20", steps=20, checkpoint="run",
                                               checkpoint_every=2, json="out.json", **SLOW)
                 process.send_signal(number)
-                _, messages = process.communicate(timeout=30)
+                _, messages = process.communicate(timeout=support.DEADLINE)
                 self.assertEqual(process.returncode, 128 + number)
                 self.assertIn(f"stopped by signal {int(number)} after step ", messages)
                 self.assertIn("checkpoint saved", messages)
@@ -49,7 +51,7 @@ class ASignal(support.CommandTest):
     def test_without_a_checkpoint_folder_says_that_nothing_was_saved(self):
         process = self.start_training("step 3/20", steps=20, **SLOW)
         process.send_signal(signal.SIGINT)
-        _, messages = process.communicate(timeout=30)
+        _, messages = process.communicate(timeout=support.DEADLINE)
         self.assertEqual(process.returncode, 130)
         self.assertIn("nothing saved: there is no --checkpoint", messages)
 
@@ -67,7 +69,7 @@ class ASignal(support.CommandTest):
                 self.assertEqual(self.checkpoints(), [])
 
 
-class AKilledRun(support.CommandTest):
+class AKilledRun(Interruption):
     def test_leaves_the_newest_checkpoint_complete_whenever_it_is_killed(self):
         """The steps are short, so that most of the time goes into saving."""
         chance = random.Random(1)
@@ -75,8 +77,9 @@ class AKilledRun(support.CommandTest):
         leftovers = 0
         newest = 0
         for trial in range(10):
-            process = self.start(*self.train_words(**options, resume="run" if newest else None))
-            time.sleep(0.1 + 0.3 * chance.random())
+            process = self.start_training("  stage 0", **options,
+                                          resume="run" if newest else None)
+            time.sleep(0.4 * chance.random())
             process.kill()
             process.communicate()
             self.assertEqual(process.returncode, -signal.SIGKILL)

@@ -28,7 +28,7 @@ class ALaunchedRun(WorkersTest):
     def test_gives_the_weights_of_one_process_with_a_stage_for_each(self):
         alone = self.results(**RUN, stages=1)
         ranks = self.start_ranks(3)
-        results, messages = ranks[0].communicate(timeout=60)
+        results, messages = ranks[0].communicate(timeout=workers.DEADLINE)
         self.assertEqual(ranks[0].returncode, 0, messages)
         results = json.loads(results)
         self.assertEqual(results["weights_sha256"], alone["weights_sha256"])

@@ -42,7 +42,15 @@ class ProfileTest(SluiceTest):
             self.assertIn(word, text)
 
     def test_only_what_is_in_this_build_is_measured(self):
-        self.assertIn("cpu", self.refused("profile", "--device", "cuda:0"))
+        for command in (("profile",), ("plan", "--model", "gpt", "--stages", 2)):
+            for device, word in (("cuda:99", "cuda:99: "), ("cuda:x", "as in cuda:0"),
+                                 ("cuda:-1", "as in cuda:0"), ("tpu", "not a device"),
+                                 ("emulated", "nothing to measure")):
+                self.assertIn(word, self.refused(*command, "--device", device, *SMALL))
+
+    def test_a_worker_says_where_stages_on_gpus_run(self):
+        self.assertIn("sluice train --device",
+                      self.refused("worker", "--listen", "127.0.0.1:0", "--device", "cuda:0"))
 
 
 class SearchTest(SluiceTest):

@@ -14,6 +14,11 @@ import unittest
 
 SKIPPED = 77  # what ctest takes for "skipped"
 
+# Of every wait, in seconds: against hanging for ever, so sanitizers may have more.
+DEADLINE = float(os.environ.get("SLUICE_TEST_DEADLINE", 60))
+
+SANITIZED = "TSAN_OPTIONS" in os.environ or "ASAN_OPTIONS" in os.environ
+
 binary = None  # the path of the command, from the command line
 
 # A text that the tests own, of 12 kB: the machine's licences may change.
@@ -88,7 +93,7 @@ class CommandTest(unittest.TestCase):
     def run_command(self, *words, code=0, **run):
         """Runs the command, and fails with its messages unless it ends with `code`."""
         done = subprocess.run([binary, *map(str, words)], cwd=self.folder, capture_output=True,
-                              stdin=subprocess.DEVNULL, timeout=60, errors="replace", **run)
+                              stdin=subprocess.DEVNULL, timeout=DEADLINE, errors="replace", **run)
         self.assertEqual(done.returncode, code,
                          f"{' '.join(map(str, words))}\n--- stdout\n{done.stdout}\n--- stderr\n"
                          f"{done.stderr}")

@@ -228,5 +228,23 @@ class GeneratedText(support.CommandTest):
         self.run_command("generate", "--checkpoint", "mlp", "--tokens", 5)
 
 
+class Benchmarks(support.CommandTest):
+    def test_of_transfers_say_what_they_are_compared_with_or_that_there_is_nothing(self):
+        done = self.run_command("bench", "transfer", "--rounds", 1, "--json", "-")
+        cases = json.loads(done.stdout)["cases"]
+        for case in cases:
+            self.assertEqual(set(case), {"name", "value", "unit", "peer", "peer_value", "ratio"})
+            self.assertGreater(case["value"], 0)
+            if case["peer"] is None:
+                self.assertEqual((case["peer_value"], case["ratio"]), (None, None))
+            else:
+                self.assertAlmostEqual(case["ratio"], case["value"] / case["peer_value"])
+        names = {case["name"] for case in cases}
+        for size in ["64 KiB", "1 MiB", "16 MiB"]:
+            self.assertLessEqual({f"edge, {size}", f"edge with checksum, {size}",
+                                  f"edge over TLS, {size}"}, names)
+        self.assertIn("control messages, 64 under way", names)
+
+
 if __name__ == "__main__":
     support.main()

@@ -10,7 +10,7 @@ import time
 
 import support
 
-DEADLINE = 30  # seconds; of every wait
+DEADLINE = support.DEADLINE  # of every wait
 
 
 class Worker:
@@ -81,16 +81,42 @@ class WorkersTest(support.CommandTest):
     def addresses(self, workers):
         return ",".join(each.address for each in workers)
 
-    def wait_until(self, holds):
+    def wait_until(self, holds, state=lambda: ""):
+        """state: says how things are, for the message when the time is up."""
         deadline = time.monotonic() + DEADLINE
         while not holds():
-            self.assertLess(time.monotonic(), deadline)
+            if time.monotonic() > deadline:
+                self.fail(f"not within {DEADLINE} s: {state()}")
             time.sleep(0.02)
+
+    def assert_grown_less(self, before_kib, after_kib, room_kib):
+        if not support.SANITIZED:  # sanitizers hold freed memory back, and shadow what is touched
+            self.assertLess(after_kib - before_kib, room_kib)
 
     def threads_and_files(self, process):
         """What a process has open, for a look at whether anything is left over."""
         task = pathlib.Path("/proc") / str(process.pid)
         return len(os.listdir(task / "task")), len(os.listdir(task / "fd"))
+
+    def children_named(self, word):
+        """Processes of the command with that subcommand which were started in the test's folder."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if len(line) > 1 and line[1] == word.encode() \
+                        and os.readlink(f"/proc/{pid}/cwd") == str(self.folder):
+                    found.append(int(pid))
+            except OSError:
+                continue  # It has just ended.
+        return found
+
+
+def resident_kib(process):
+    for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise AssertionError("no VmRSS")
 
 
 def free_port():

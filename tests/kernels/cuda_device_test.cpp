@@ -1,6 +1,8 @@
 #include <atomic>
 #include <thread>
 
+#include "kernels/nn/mlp.hpp"
+#include "kernels/nn/profile.hpp"
 #include "kernels/ops/gelu.hpp"
 #include "tests/kernels/cuda_fixtures.hpp"
 
@@ -73,4 +75,28 @@ TEST_CASE("without a driver there are no GPUs, and it says why") {
   emulation::set_device_count(4);
   CHECK(cuda::list(why).size() == 4);
   CHECK_THROWS_WITH_AS(cuda::device(4), "no cuda:4: there are 4", std::runtime_error);
+}
+
+TEST_CASE("layers on a GPU are measured from an idle device to an idle device") {
+  const emulation::test::session run(emulation::schedule::lazy, 4);
+  const auto costs_on = [](std::shared_ptr<device> where) {
+    auto host = make_stream();
+    stream on(std::move(where));
+    const auto layers = nn::make_mlp({.features = 4, .width = 8, .layers = 3, .classes = 3});
+    for (const auto& layer : layers)
+      layer->initialise(on, 1);
+    const auto features = random_tensor(host, dtype::float32, {6, 4}, 1);
+    const auto classes = host.zeros(dtype::int32, {6});
+    return nn::profile_layers(on, layers, {copied(on, features), copied(on, classes)}, 2);
+  };
+  const auto expected = costs_on(make_cpu_device());
+  const auto costs = costs_on(std::make_shared<cuda::device>(0));
+  REQUIRE(costs.size() == expected.size());
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    CHECK(costs[i].name == expected[i].name);
+    CHECK(costs[i].output_bytes == expected[i].output_bytes);
+    CHECK(costs[i].parameter_bytes == expected[i].parameter_bytes);
+    CHECK(costs[i].forward.count() > 0);
+  }
+  CHECK(emulation::violations() == 0);
 }

@@ -63,7 +63,9 @@ public:
     void send(const net::transfer& what, float value) {
       auto host = pool_.allocate(kernels::dtype::float32, {2, 2});
       std::ranges::fill(host.span<float>(), value);
-      endpoint_.send(what, {kernels::copied(on_, host), kernels::tensor{}});
+      auto sent = kernels::copied(on_, host);
+      on_.where().wait();
+      endpoint_.send(what, {std::move(sent), kernels::tensor{}});
     }
 
     void commit_next() { endpoint_.commit(all_.next(rank_)); }
@@ -75,6 +77,17 @@ public:
       REQUIRE(tensors.size() == 2);
       REQUIRE_FALSE(tensors[1]);
       return kernels::copied(pool_, tensors[0]).span<float>()[3];
+    }
+
+    /// Whether what is given to the device to compute now is done when `until` returns.
+    template <class Function>
+    bool computes_during(Function until) {
+      const emulation::test::cuda_event computed;
+      const auto computing = static_cast<kernels::cuda::device&>(on_.where()).compute_stream();
+      const auto target = on_.zeros(kernels::dtype::float32, {64});
+      emulation::test::must(cudaEventRecord(computed, computing));
+      until();
+      return cudaEventQuery(computed) == cudaSuccess;
     }
 
     cudaError_t synchronize() { return cudaDeviceSynchronize(); }
@@ -193,6 +206,29 @@ TEST_CASE("without one order, transfers that cross stand still, and the cycle is
   CHECK(said.find("a cycle of waits") != std::string::npos);
   CHECK(said.find("the send to rank 1 by rank 0 of 16 bytes") != std::string::npos);
   CHECK(said.find("the send to rank 0 by rank 1 of 16 bytes") != std::string::npos);
+}
+
+TEST_CASE("a receive does not wait for what its device was given to compute since the last one") {
+  const emulation::test::session run(emulation::schedule::lazy); // runs what is waited for, only
+  two_ranks ranks(order::total);
+  ranks.run([&](two_ranks::end& me) {
+    const auto pass = [&](int micro_batch) {
+      if (me.rank() == 0)
+        me.send(named(0, micro_batch), static_cast<float>(micro_batch));
+      me.commit_next();
+      if (me.rank() == 1)
+        me.wait_for_arrivals(micro_batch + 1);
+    };
+    pass(0);
+    if (me.rank() == 1) {
+      CHECK_FALSE(me.computes_during([&] { pass(1); }));
+      CHECK(me.take(named(0, 0)) == 0);
+      CHECK(me.take(named(0, 1)) == 1);
+    } else {
+      pass(1);
+    }
+  });
+  CHECK(emulation::violations() == 0);
 }
 
 TEST_CASE("what an aborted step left under way moves, and is dropped") {

@@ -105,11 +105,37 @@ TEST_CASE("messages take latency and bandwidth, and follow one another on a link
 }
 
 TEST_CASE("the time of the host is hidden by dispatching ahead") {
-  const auto made = make_plan("gpipe", {.stages = 1, .micro_batches = 10});
-  conditions under{.dispatch_time = 0.25};
+  auto made = make_plan("gpipe", {.stages = 1, .micro_batches = 10});
+  const conditions under{.dispatch_time = 0.25};
   CHECK(simulate(made, under).span == doctest::Approx(30 + 20 * 0.25 - 0.25));
-  under.dispatch_ahead = 1;
+  made.by_rank[0].look_ahead = 1;
   CHECK(simulate(made, under).span == doctest::Approx(30));
+}
+
+TEST_CASE("a stand-in is not dispatched ahead: nothing is decided before it must be") {
+  for (const auto& each : all_schedules()) {
+    CAPTURE(each.name);
+    auto made = make_plan(each.name, {.stages = 8, .micro_batches = 32});
+    const conditions noise{.noise = {.sigma = 0.3, .seed = 2}};
+    const auto span = simulate(made, noise).span;
+    for (auto& mine : made.by_rank)
+      mine.look_ahead = 2;
+    CHECK(simulate(made, noise).span == doctest::Approx(span));
+  }
+}
+
+TEST_CASE("dispatching ahead helps every schedule, and a plan's number goes before the devices'") {
+  for (const auto& each : all_schedules()) {
+    CAPTURE(each.name);
+    auto made = make_plan(each.name, {.stages = 8, .micro_batches = 32});
+    conditions under{.between = {.latency = 0.01}, .dispatch_time = 0.02, .patience = 0.02};
+    const auto behind = simulate(made, under).span;
+    under.look_ahead = 1;
+    CHECK(simulate(made, under).span < behind);
+    for (auto& mine : made.by_rank)
+      mine.look_ahead = 0;
+    CHECK(simulate(made, under).span == doctest::Approx(behind));
+  }
 }
 
 TEST_CASE("the same seed gives the same run, another one another") {

@@ -1,13 +1,9 @@
-#include "bench/net_throughput.hpp"
+#include "bench/transfer.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
-#include <ostream>
 #include <semaphore>
 #include <stdexcept>
 #include <string>
@@ -21,8 +17,9 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <fmt/ostream.h>
 
+#include "bench/iperf3.hpp"
+#include "bench/rounds.hpp"
 #include "kernels/buffer_pool.hpp"
 #include "net/tcp.hpp"
 
@@ -167,74 +164,27 @@ private:
   std::unique_ptr<net::tcp_network> receiver_;
 };
 
-// -- what else is needed -----------------------------------------------------------------------
-
-/// A folder with a certificate that is its own authority, made by the openssl command.
-class workshop {
-public:
-  workshop() {
-    std::string name = (std::filesystem::temp_directory_path() / "sluice-bench-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw std::runtime_error("no temporary folder");
-    folder_ = name;
-    const auto command = fmt::format(
-      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 "
-      "-subj /CN=bench -keyout {0}/key -out {0}/crt >/dev/null 2>&1",
-      name);
-    has_tls_ = std::system(command.c_str()) == 0;
-  }
-  ~workshop() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
-  bool has_tls() const { return has_tls_; }
-  std::string file(const char* name) const { return (folder_ / name).string(); }
-
-private:
-  std::filesystem::path folder_;
-  bool has_tls_ = false;
-};
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
-/// GB/s as iperf3 measures it with blocks of `bytes`; 0 without iperf3.
-double iperf3(std::size_t bytes) {
-  // iperf3 takes blocks of up to 1 MiB.
-  const auto command = fmt::format(
-    "command -v iperf3 >/dev/null && (iperf3 -s -1 -p 45311 >/dev/null 2>&1 & sleep 0.3; "
-    "iperf3 -c 127.0.0.1 -p 45311 -t 1 -l {} -f K 2>/dev/null | awk '/receiver/ {{print $7}}')",
-    std::min<std::size_t>(bytes, 1 << 20));
-  std::FILE* output = ::popen(command.c_str(), "r");
-  if (output == nullptr)
-    return 0;
-  double kilobytes = 0;
-  const bool read = std::fscanf(output, "%lf", &kilobytes) == 1;
-  ::pclose(output);
-  return read ? kilobytes * 1024 / 1e9 : 0;
-}
+// -- all of them -------------------------------------------------------------------------------
 
 struct column {
-  const char* name;
+  std::string name;
   std::unique_ptr<carrier> carries;
 };
 
 std::vector<column> make_columns(const workshop& in) {
   std::vector<column> all;
-  all.push_back({"plain sockets", std::make_unique<plain_sockets>()});
   net::tcp_options options;
   all.push_back({"edge", std::make_unique<tensor_edge>(options)});
-  all.push_back({"unix socket", std::make_unique<tensor_edge>(options, in.file("socket"))});
+  all.push_back(
+    {"edge over a Unix socket", std::make_unique<tensor_edge>(options, in.file("socket"))});
   options.checksum = true;
-  all.push_back({"checksum", std::make_unique<tensor_edge>(options)});
+  all.push_back({"edge with checksum", std::make_unique<tensor_edge>(options)});
   options.checksum = false;
   if (in.has_tls()) {
-    options.tls = net::tls_files{in.file("crt"), in.file("crt"), in.file("key")};
-    all.push_back({"TLS", std::make_unique<tensor_edge>(options)});
+    options.tls = in.tls();
+    all.push_back({"edge over TLS", std::make_unique<tensor_edge>(options)});
   }
+  all.push_back({"plain sockets", std::make_unique<plain_sockets>()});
   return all;
 }
 
@@ -243,50 +193,41 @@ std::string size_name(std::size_t bytes) {
                            : fmt::format("{} MiB", bytes >> 20);
 }
 
-void print_row(std::ostream& to, std::vector<column>& columns, std::size_t bytes,
-               std::size_t rounds) {
+void measure(std::vector<column>& columns, const iperf3& known_tool, std::size_t bytes,
+             std::size_t rounds, std::vector<measurement>& into) {
   constexpr std::size_t volume = std::size_t{256} << 20;
-  const auto count = std::clamp<std::size_t>(volume / bytes, 4, 2048);
-  std::vector<std::vector<double>> seconds(columns.size());
-  for (auto& each : columns) // Buffers are made and pages touched.
-    each.carries->carry(bytes, 4);
-  for (std::size_t round = 0; round < rounds; ++round)
-    for (std::size_t i = 0; i < columns.size(); ++i)
-      seconds[i].push_back(columns[i].carries->carry(bytes, count));
-  const auto volume_gb = static_cast<double>(bytes * count) / 1e9;
-  fmt::print(to, "{:>8}", size_name(bytes));
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    std::vector<double> ratios;
-    for (std::size_t round = 0; round < rounds; ++round)
-      ratios.push_back(seconds[0][round] / seconds[i][round]);
-    const auto rate = volume_gb / median(seconds[i]);
-    if (i == 0)
-      fmt::print(to, "{:>16.2f}", rate);
-    else
-      fmt::print(to, "{:>8.2f} ({:4.2f})", median(ratios), rate);
+  const auto count = volume / bytes;
+  const auto block = std::min(bytes, iperf3::largest_block_bytes);
+  series peer{fmt::format("iperf3 in blocks of {}", size_name(block))};
+  std::vector<series> all;
+  for (auto& each : columns) {
+    all.push_back({fmt::format("{}, {}", each.name, size_name(bytes))});
+    each.carries->carry(bytes, 4); // Buffers are made and pages touched.
   }
-  if (const auto theirs = iperf3(bytes); theirs > 0)
-    fmt::print(to, "{:>10.2f}", theirs);
-  fmt::print(to, "\n");
-  to.flush();
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      all[i].by_round.push_back(static_cast<double>(volume) / 1e9
+                                / columns[i].carries->carry(bytes, count));
+    if (known_tool.is_there())
+      peer.by_round.push_back(known_tool.bytes_per_second(block, volume) / 1e9);
+  }
+  for (const auto& each : all)
+    into.push_back(compare(each, "GB/s", peer));
+  // Of the same size in any case, and there without iperf3 too.
+  const auto& plain = all.back();
+  all.front().name = fmt::format("edge beside plain sockets, {}", size_name(bytes));
+  into.push_back(compare(all.front(), "GB/s", {"plain sockets", plain.by_round}));
 }
 
 } // namespace
 
-void net_throughput(std::ostream& to, std::size_t rounds) {
-  const workshop in;
+std::vector<measurement> measure_transfers(const workshop& in, std::size_t rounds) {
+  const iperf3 known_tool;
   auto columns = make_columns(in);
-  fmt::print(
-    to,
-    "One tensor edge over the loopback, 2 slots, against plain blocking sockets: ratio "
-    "(GB/s);\nmedians of {} rounds, all measured in turn in each. Plain sockets and iperf3 "
-    "(1 s, blocks of\n1 MiB at most): GB/s.\n\n{:>8}",
-    rounds, "size");
-  for (std::size_t i = 0; i < columns.size(); ++i)
-    fmt::print(to, "{:>{}}", columns[i].name, i == 0 ? 16 : 15);
-  fmt::print(to, "{:>10}\n", iperf3(1 << 16) > 0 ? "iperf3" : "");
-  for (std::size_t bytes = std::size_t{64} << 10; bytes <= std::size_t{64} << 20; bytes *= 4)
-    print_row(to, columns, bytes, std::max<std::size_t>(1, rounds));
+  std::vector<measurement> lines;
+  for (const auto bytes : {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{16} << 20})
+    measure(columns, known_tool, bytes, rounds, lines);
+  return lines;
 }
 
 } // namespace sluice::bench
