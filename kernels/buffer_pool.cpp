@@ -21,6 +21,7 @@ struct block {
   std::atomic<std::uint32_t> references{0};
   buffer_use use = buffer_use::scratch;
   bool noted = false;                       ///< allocated by the task that is being noted
+  bool adopted = false;                     ///< the memory is another library's
   std::shared_ptr<void> owner;              ///< of adopted memory
   std::shared_ptr<buffer_pool::core> home;  ///< where the memory returns to; empty when free
   std::shared_ptr<buffer_pool::core> payer; ///< whose usage counts it; often == home
@@ -132,7 +133,7 @@ block* buffer_pool::core::take_from_device(std::size_t size_class) {
 }
 
 void buffer_pool::core::release(block* returned) {
-  if (returned->owner) {
+  if (returned->adopted) {
     returned->owner.reset();
     const std::lock_guard lock(guard);
     returned->next_free = std::exchange(free_adopted, returned);
@@ -190,6 +191,7 @@ tensor buffer_pool::adopt(dtype type, const shape& extents, void* memory,
   const std::lock_guard lock(core_->guard);
   if (core_->free_adopted == nullptr) {
     core_->adopted.push_back(std::make_unique<block>());
+    core_->adopted.back()->adopted = true;
     core_->free_adopted = core_->adopted.back().get();
   }
   block* taken = std::exchange(core_->free_adopted, core_->free_adopted->next_free);
@@ -381,7 +383,7 @@ bool tensor::sole_handle() const noexcept {
 }
 
 bool tensor::unique() const noexcept {
-  return sole_handle() && !block_->owner;
+  return sole_handle() && !block_->adopted;
 }
 
 void tensor::set_use(buffer_use use) noexcept {

@@ -102,8 +102,9 @@ public:
   /// Stays valid for the module's life.
   virtual const module_ports* ports() const { return nullptr; }
 
-  /// Says, before the first forward, that nobody wants the gradient of an input (by its index): no
-  /// parameter lies behind it. backward_input() may then return none for it.
+  /// Called before the first forward where nobody wants the gradient of an input (by its index): no
+  /// parameter lies behind it. backward_input() may then return none for it. Only where layers have
+  /// ports is it known.
   virtual void skip_input_gradient(std::size_t /*input*/) {}
 
   /// How many parts an activation of this module has, at each level.

@@ -59,7 +59,7 @@ tensor copy(stream& on, const at::Tensor& from, const std::string& module) {
 }
 
 /// Torch's memory as the stage's, packed and aligned as the operations want it; absent for an
-/// undefined one.
+/// undefined one. Whoever gets it does not write over it (tensor::unique()): autograd may need it.
 tensor adopt(stream& on, const at::Tensor& from, const std::string& module) {
   if (!from.defined())
     return {};
@@ -128,6 +128,8 @@ public:
 
 private:
   void bind();
+  [[noreturn]] void refuse_in_place() const;
+  [[noreturn]] void explain(const c10::Error& problem) const;
   bool keeps(const at::Tensor& output) const;
   void add_gradients(const torch_tensors& found, std::size_t first);
 
@@ -158,8 +160,22 @@ bool torch_layer::keeps(const at::Tensor& output) const {
       && (std::ranges::any_of(theirs_, aliased) || std::ranges::any_of(buffers_, aliased));
 }
 
+[[noreturn]] void torch_layer::refuse_in_place() const {
+  throw std::invalid_argument(name_
+                              + ": changes its input, or a weight, in place, where others "
+                                "still need it: make it work out of place");
+}
+
+/// Torch's error with the module's name, and without its backtrace, as long as a page.
+[[noreturn]] void torch_layer::explain(const c10::Error& problem) const {
+  const std::string what = problem.what_without_backtrace();
+  if (what.find("in-place") != std::string::npos)
+    refuse_in_place();
+  throw std::runtime_error(name_ + ": " + what);
+}
+
 tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tensor_list inputs,
-                                 nn::activation& save) {
+                                 nn::activation& save) try {
   bind();
   const bool trains = nn::trains(which);
   if (module_->is_training() != trains)
@@ -177,11 +193,9 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
       made->inputs.back().set_requires_grad(true);
   }
   made->outputs = forward_(made->inputs);
-  for (const auto& each : made->inputs)
+  for (const auto& each : made->inputs) // Torch itself notices it only where there is a gradient.
     if (each.defined() && each._version() != 0)
-      throw std::invalid_argument(name_
-                                  + ": changes its input in place, which other modules may "
-                                    "still read: make it work out of place");
+      refuse_in_place();
   tensor_list outputs;
   if (with_loss) {
     made->outputs = {settings_.loss(made->outputs.at(0), view(inputs.back()))};
@@ -194,10 +208,12 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
   if (nn::saves(which))
     save.foreign = std::move(made);
   return outputs;
+} catch (const c10::Error& problem) {
+  explain(problem);
 }
 
 tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which,
-                                        tensor_list gradients, nn::activation& saved) {
+                                        tensor_list gradients, nn::activation& saved) try {
   const auto kept = std::static_pointer_cast<graph>(saved.foreign);
   torch_tensors outputs;
   for (std::size_t i = 0; i < kept->outputs.size(); ++i) {
@@ -236,14 +252,18 @@ tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which
     kept->inputs.clear();
   }
   return results;
+} catch (const c10::Error& problem) {
+  explain(problem);
 }
 
-void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activation& saved) {
+void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activation& saved) try {
   const auto kept = std::static_pointer_cast<graph>(std::exchange(saved.foreign, nullptr));
   if (kept == nullptr || theirs_.empty() || kept->outputs.empty())
     return;
   add_gradients(
     torch::autograd::grad(kept->outputs, theirs_, kept->output_gradients, false, false, true), 0);
+} catch (const c10::Error& problem) {
+  explain(problem);
 }
 
 /// As torch's own .grad: the sum in the order of the backwards.
