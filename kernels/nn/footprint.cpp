@@ -28,7 +28,7 @@ std::vector<footprint> measure_footprints(stream& on, std::span<stage_module* co
     all[i].state_bytes = on.pool().usage().device_bytes - before;
     saved.push_back(modules[i]->make_activation());
   }
-  const micro_batch which;
+  const micro_batch which{.split = kind == backward_kind::split};
   auto flowing = inputs;
   for (std::size_t i = 0; i < modules.size(); ++i)
     count(on, all[i],

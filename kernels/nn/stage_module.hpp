@@ -29,6 +29,7 @@ struct micro_batch {
   std::int64_t first_sample = 0; ///< index, within the step's whole batch, of its first sample
   double loss_scale = 1.0;       ///< 1 / (valid targets of the whole batch); applied in backward
   bool saves = true;             ///< off in a training forward that will be run again
+  bool split = true;             ///< of a backward: off where W follows B at once
 };
 
 /// One trainable tensor of a module.

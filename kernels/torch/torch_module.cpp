@@ -1,10 +1,15 @@
 #include "kernels/torch/torch_module.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <stdexcept>
 
 #include "kernels/nn/layer.hpp"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace sluice::kernels {
 
@@ -68,6 +73,10 @@ tensor adopt(stream& on, const at::Tensor& from, const std::string& module) {
     return copy(on, packed, module);
   return on.pool().adopt(type_of(packed, module), shape_of(packed), packed.data_ptr(),
                          std::make_shared<at::Tensor>(packed));
+}
+
+bool lies_in(const at::Tensor& view, const tensor& memory) {
+  return view.defined() && view.const_data_ptr() == memory.bytes_span().data();
 }
 
 /// What autograd keeps of one forward.
@@ -137,8 +146,9 @@ private:
   std::shared_ptr<torch::nn::Module> module_;
   std::function<torch_tensors(const torch_tensors&)> forward_;
   torch_settings settings_;
-  torch_tensors theirs_;  ///< torch's parameters, over the memory of ours
-  torch_tensors buffers_; ///< torch's own
+  torch_tensors theirs_;    ///< torch's parameters, over the memory of ours
+  torch_tensors gradients_; ///< views of ours
+  torch_tensors buffers_;   ///< torch's own
   std::vector<nn::parameter> parameters_;
   std::vector<nn::parameter*> pointers_;
   std::vector<bool> skipped_; ///< inputs that want no gradient
@@ -149,7 +159,7 @@ private:
 void torch_layer::bind() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < theirs_.size(); ++i)
-    if (theirs_[i].const_data_ptr() != std::as_const(parameters_[i].value).bytes_span().data())
+    if (!lies_in(theirs_[i], parameters_[i].value))
       theirs_[i].set_data(view(parameters_[i].value));
 }
 
@@ -231,12 +241,13 @@ tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which
     if (each.defined() && each.requires_grad())
       wanted.push_back(each);
   const auto floats = wanted.size();
-  if (!split_)
+  const bool split = split_ && which.split && !theirs_.empty();
+  if (!split)
     wanted.insert(wanted.end(), theirs_.begin(), theirs_.end());
   torch_tensors found;
   if (!kept->outputs.empty() && !wanted.empty())
-    found = torch::autograd::grad(kept->outputs, wanted, kept->output_gradients,
-                                  split_ && !theirs_.empty(), false, true);
+    found =
+      torch::autograd::grad(kept->outputs, wanted, kept->output_gradients, split, false, true);
   found.resize(wanted.size());
   tensor_list results;
   std::size_t next = 0;
@@ -245,11 +256,10 @@ tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which
     results.push_back(has ? adopt(on, found[next], name_) : tensor{});
     next += has ? 1 : 0;
   }
-  if (!split_) {
+  kept->inputs.clear();
+  if (!split) {
     add_gradients(found, floats);
     saved.foreign.reset();
-  } else {
-    kept->inputs.clear();
   }
   return results;
 } catch (const c10::Error& problem) {
@@ -258,7 +268,7 @@ tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which
 
 void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activation& saved) try {
   const auto kept = std::static_pointer_cast<graph>(std::exchange(saved.foreign, nullptr));
-  if (kept == nullptr || theirs_.empty() || kept->outputs.empty())
+  if (kept == nullptr || kept->outputs.empty()) // B has done it, or there is nothing to do
     return;
   add_gradients(
     torch::autograd::grad(kept->outputs, theirs_, kept->output_gradients, false, false, true), 0);
@@ -269,9 +279,13 @@ void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activatio
 /// As torch's own .grad: the sum in the order of the backwards.
 void torch_layer::add_gradients(const torch_tensors& found, std::size_t first) {
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
+  gradients_.resize(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!lies_in(gradients_[i], parameters_[i].gradient))
+      gradients_[i] = view(parameters_[i].gradient);
     if (const auto& each = found.at(first + i); each.defined())
-      view(parameters_[i].gradient).add_(each);
+      gradients_[i].add_(each);
+  }
 }
 
 } // namespace
@@ -296,6 +310,14 @@ std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Seq
       i + 1 == modules->size() ? std::move(of_last) : torch_settings{}));
   }
   return layers;
+}
+
+void keep_freed_memory([[maybe_unused]] std::size_t bytes) {
+#ifdef __GLIBC__
+  mallopt(M_TRIM_THRESHOLD, static_cast<int>(std::min<std::size_t>(bytes, INT_MAX)));
+  // Larger blocks would each be a mapping of their own; glibc takes no higher threshold.
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(std::min<std::size_t>(bytes, 32u << 20)));
+#endif
 }
 
 } // namespace sluice::kernels

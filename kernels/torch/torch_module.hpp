@@ -6,6 +6,7 @@
 ///     auto layers = sluice::kernels::torch_layers("net", my_sequential);
 ///     layers.push_back(sluice::kernels::make_torch_module("head", my_linear, {.loss = sum_loss}));
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -68,5 +69,10 @@ nn::module_ptr make_torch_module(std::string name, Holder module, torch_settings
 /// their measured cost (pipeline_options::layer_costs). The last gets the settings.
 std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Sequential modules,
                                          torch_settings of_last = {});
+
+/// Lets glibc keep up to so much freed memory instead of giving it back to the system; nothing
+/// elsewhere. Torch allocates and frees every tensor, and on a stage's thread glibc returns and
+/// fetches their pages again in each step. It holds for the whole process: call it early in main().
+void keep_freed_memory(std::size_t bytes = std::size_t{256} << 20);
 
 } // namespace sluice::kernels
