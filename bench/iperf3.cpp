@@ -1,9 +1,7 @@
 #include "bench/iperf3.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -15,7 +13,8 @@
 #include <boost/process/pipe.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
+
+#include "bench/programs.hpp"
 
 namespace sluice::bench {
 
@@ -23,16 +22,6 @@ namespace bp = boost::process;
 using strings = std::vector<std::string>;
 
 namespace {
-
-/// Boost's own search would need its library for files.
-std::string search_path(const char* program) {
-  const char* all = std::getenv("PATH");
-  std::istringstream folders(all != nullptr ? all : "");
-  for (std::string each; std::getline(folders, each, ':');)
-    if (const auto file = std::filesystem::path(each) / program; ::access(file.c_str(), X_OK) == 0)
-      return file.string();
-  return {};
-}
 
 std::string free_port() {
   using boost::asio::ip::tcp;
@@ -43,7 +32,7 @@ std::string free_port() {
 
 } // namespace
 
-iperf3::iperf3() : path_(search_path("iperf3")) {}
+iperf3::iperf3() : path_(find_program("iperf3")) {}
 
 double iperf3::bytes_per_second(std::size_t block_bytes, std::size_t volume_bytes) const {
   const auto port = free_port();
