@@ -6,11 +6,12 @@
 #   make test [SANITIZERS=1]              all tests but the long ones; 1: and the sanitizers' set
 #   make stress                           the long tests
 #   make asan | make tsan                 the tests under AddressSanitizer + UBSan, ThreadSanitizer
-#   make bench [ARGS=...]                 benchmarks; ARGS go to `sluice bench`
+#   make bench [ARGS=...]                 benchmarks, minutes in all; ARGS: only that one
 #   make docs                             the headers' comments as HTML, in build/docs
 #   make deps                             only what must be there before CMake runs
 #   make clean                            remove the build folders, keep .deps
 #
+#   TORCH=1  with modules of LibTorch: PyTorch for the CPU is installed into .deps/torch, once
 #   JOBS=n  BUILD=folder  CMAKE_ARGS=...  CAF_PREFIX=dir  CAF_SOURCE=path (scripts/build_caf.sh)
 
 BUILD ?= build
@@ -20,6 +21,8 @@ TEST_JOBS ?= 1# tests that measure time must not disturb each other
 # By the environment, not by -G: a folder that was configured otherwise stays as it is.
 export CMAKE_GENERATOR ?= $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix Makefiles)
 configure = cmake -S . $(if $(CAF_PREFIX),-DCMAKE_PREFIX_PATH="$(abspath $(CAF_PREFIX))") $(CMAKE_ARGS)
+with_torch = $(if $(TORCH),-DSLUICE_TORCH=ON -DSLUICE_TORCH_ROOT= \
+  -DPython3_EXECUTABLE="$(abspath .deps/torch/bin/python)")
 compile = cmake --build $(1) -j $(JOBS)
 ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(TEST_JOBS)
 
@@ -27,7 +30,7 @@ ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error -j $(TEST_JOB
 .NOTPARALLEL:
 
 build: deps
-	@$(configure) -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
+	@$(configure) -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(with_torch)
 	@$(call compile,$(BUILD))
 
 train: build
@@ -43,7 +46,14 @@ stress: build
 	@$(call ctest,$(BUILD)) -L stress
 
 bench: build
-	@$(BUILD)/sluice bench $(ARGS)
+ifdef ARGS
+	@$(torch_first) $(BUILD)/sluice bench $(ARGS)
+else
+	@set -e; for each in overhead step scale memory span transfer jitter; do \
+	  echo "--- $$each"; $(torch_first) $(BUILD)/sluice bench $$each; done
+	@if [ -x $(BUILD)/torch_overhead ]; then echo "--- LibTorch"; $(BUILD)/torch_overhead; fi
+endif
+torch_first = $(if $(TORCH),PATH="$(abspath .deps/torch/bin):$$PATH")
 
 # --- sanitizers ------------------------------------------------------------------------------
 # Little optimisation, line numbers only: that halves the time to compile.
@@ -82,8 +92,9 @@ docs:
 	@echo "docs: $(BUILD)/docs/html/index.html"
 
 deps:
-	@scripts/install_deps.sh
+	@scripts/install_deps.sh $(if $(TORCH),python3-venv)
 	@JOBS=$(JOBS) scripts/build_caf.sh .deps/caf
+	@$(if $(TORCH),scripts/install_torch.sh .deps/torch)
 
 clean:
 	rm -rf $(BUILD) build-asan build-tsan

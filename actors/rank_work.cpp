@@ -187,7 +187,8 @@ tensor_list rank_work::forward(const plan::lane_entry& which, tensor_list inputs
 tensor_list rank_work::backward(const plan::lane_entry& which, tensor_list gradients) {
   auto& of = chunk(which.chunk);
   auto& slot = of.of(which.micro_batch);
-  const auto context = this->context(which.micro_batch);
+  auto context = this->context(which.micro_batch);
+  context.split = which.split;
   of.use(which);
   if (!gradients.empty()) // its losses have none
     gradients.insert(gradients.begin(), static_cast<std::size_t>(of.hosted.losses), {});

@@ -1,11 +1,9 @@
 #include "bench/iperf.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <iterator>
-#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -15,7 +13,8 @@
 #include <boost/process/exe.hpp>
 #include <boost/process/io.hpp>
 #include <boost/process/pipe.hpp>
-#include <unistd.h>
+
+#include "bench/programs.hpp"
 
 namespace sluice::bench {
 
@@ -23,16 +22,6 @@ namespace bp = boost::process;
 using strings = std::vector<std::string>;
 
 namespace {
-
-/// Boost's own search would need its library for files.
-std::string search_path(const char* program) {
-  const char* all = std::getenv("PATH");
-  std::istringstream folders(all != nullptr ? all : "");
-  for (std::string each; std::getline(folders, each, ':');)
-    if (const auto file = std::filesystem::path(each) / program; ::access(file.c_str(), X_OK) == 0)
-      return file.string();
-  return {};
-}
 
 std::string free_port() {
   using boost::asio::ip::tcp;
@@ -54,13 +43,13 @@ double rate_of(const std::string& report) {
 bp::child start(const std::string& path, strings arguments, bp::ipstream& output) {
   strings words{"60", path};
   std::ranges::move(arguments, std::back_inserter(words));
-  return bp::child(bp::exe = search_path("timeout"), bp::args = words,
+  return bp::child(bp::exe = find_program("timeout"), bp::args = words,
                    (bp::std_out & bp::std_err) > output, bp::std_in < bp::null);
 }
 
 } // namespace
 
-iperf::iperf() : path_(search_path("iperf")) {}
+iperf::iperf() : path_(find_program("iperf")) {}
 
 double iperf::bytes_per_second(std::size_t block_bytes, std::size_t volume_bytes) const {
   const auto port = free_port();

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <span>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -13,6 +13,14 @@ struct series {
   std::string name;
   std::vector<double> by_round = {};
 };
+
+/// How long a call takes. Units: seconds.
+template <class Function>
+double seconds_of(Function run) {
+  const auto begin = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 double median(std::vector<double> values);
 

@@ -16,8 +16,12 @@
 #include "actors/plan/simulate.hpp"
 #include "bench/control_messages.hpp"
 #include "bench/jitter.hpp"
-#include "bench/measurement.hpp"
+#include "bench/measurement_json.hpp"
+#include "bench/memory.hpp"
+#include "bench/overhead.hpp"
+#include "bench/scale.hpp"
 #include "bench/span.hpp"
+#include "bench/step.hpp"
 #include "bench/transfer.hpp"
 #include "cli/atomic_file.hpp"
 #include "cli/failure.hpp"
@@ -26,15 +30,6 @@
 namespace sluice::cli {
 
 namespace {
-
-nlohmann::json to_json(const bench::measurement& line) {
-  nlohmann::json all{{"name", line.name}, {"value", line.value}, {"unit", line.unit}};
-  const bool compared = !line.peer.empty();
-  all["peer"] = compared ? nlohmann::json(line.peer) : nlohmann::json();
-  all["peer_value"] = compared ? nlohmann::json(line.peer_value) : nlohmann::json();
-  all["ratio"] = compared ? nlohmann::json(line.ratio()) : nlohmann::json();
-  return all;
-}
 
 /// Where the results of a benchmark go.
 struct outputs {
@@ -139,16 +134,15 @@ void bench_jitter(const jitter_request& wanted, const outputs& to) {
   to.write(cases);
 }
 
-void bench_transfer(std::size_t rounds, const outputs& to) {
-  const bench::workshop in;
-  auto lines = bench::measure_transfers(in, rounds);
-  std::ranges::move(bench::measure_control_messages(in, rounds), std::back_inserter(lines));
+/// no_peer: what stands where there is nothing to compare with.
+void show(std::span<const bench::measurement> lines, const outputs& to,
+          const std::string& no_peer = "") {
   table shown({"case", "value", "unit", "peer", "peer's", "ratio"});
   auto cases = nlohmann::json::array();
   for (const auto& line : lines) {
     const bool compared = !line.peer.empty();
     shown.add({line.name, fmt::format("{:.3g}", line.value), line.unit,
-               compared ? line.peer : "no iperf here",
+               compared ? line.peer : no_peer,
                compared ? fmt::format("{:.3g}", line.peer_value) : "",
                compared ? fmt::format("{:.2f}", line.ratio()) : ""});
     cases.push_back(to_json(line));
@@ -156,6 +150,13 @@ void bench_transfer(std::size_t rounds, const outputs& to) {
   if (!to.quiet())
     fmt::print("{}", shown.text());
   to.write(cases);
+}
+
+void bench_transfer(std::size_t rounds, const outputs& to) {
+  const bench::workshop in;
+  auto lines = bench::measure_transfers(in, rounds);
+  std::ranges::move(bench::measure_control_messages(in, rounds), std::back_inserter(lines));
+  show(lines, to, "no iperf here");
 }
 
 void add_span(CLI::App& bench, std::shared_ptr<outputs> to) {
@@ -203,17 +204,50 @@ void add_jitter(CLI::App& bench, std::shared_ptr<outputs> to) {
   command->callback([wanted, to] { bench_jitter(*wanted, *to); });
 }
 
-void add_transfer(CLI::App& bench, std::shared_ptr<outputs> to) {
-  auto rounds = std::make_shared<std::size_t>(7);
-  auto* command = bench.add_subcommand(
-    "transfer", "a tensor edge and control messages between processes, over the loopback");
-  command->footer("Example:\n  sluice bench transfer --json -");
+/// A benchmark with nothing to choose but how often all is measured in turn.
+CLI::App* add_rounds(CLI::App& bench, const char* name, const char* brief,
+                     std::shared_ptr<outputs> to, std::shared_ptr<int> rounds) {
+  auto* command = bench.add_subcommand(name, brief);
+  command->footer(fmt::format("Example:\n  sluice bench {} --json -", name));
   command->option_defaults()->always_capture_default();
   command
     ->add_option("--rounds", *rounds, "medians are of so many; all is measured in turn in each")
     ->check(CLI::PositiveNumber);
   command->add_option("--json", to->json, "results as JSON; - for standard output [none]");
-  command->callback([rounds, to] { bench_transfer(*rounds, *to); });
+  return command;
+}
+
+void add_transfer(CLI::App& bench, std::shared_ptr<outputs> to) {
+  auto rounds = std::make_shared<int>(7);
+  add_rounds(bench, "transfer",
+             "a tensor edge and control messages between processes, over the loopback", to, rounds)
+    ->callback([rounds, to] { bench_transfer(static_cast<std::size_t>(*rounds), *to); });
+}
+
+void add_steps(CLI::App& bench, std::shared_ptr<outputs> to) {
+  auto rounds = std::make_shared<int>(9);
+  add_rounds(bench, "overhead", "what a pipeline adds to the same layers in a serial loop", to,
+             rounds)
+    ->callback([rounds, to] { show(bench::measure_overhead(*rounds), *to); });
+  add_rounds(bench, "scale", "1, 2 and 4 stages, emulated and real, against what the plan allows",
+             to, rounds)
+    ->callback([rounds, to] { show(bench::measure_scale(*rounds), *to); });
+  auto python = std::make_shared<std::string>("python3");
+  auto* step = add_rounds(
+    bench, "step", "a training step of the default network, beside PyTorch where there is one", to,
+    rounds);
+  step->add_option("--python", *python, "that may have a torch, the peer");
+  step->callback([rounds, python, to] {
+    show(bench::measure_step(*rounds, *python), *to, "no PyTorch for " + *python);
+  });
+}
+
+void add_memory(CLI::App& bench, std::shared_ptr<outputs> to) {
+  auto* command = bench.add_subcommand(
+    "memory", "peak activation bytes of each rank, against what each plan predicts");
+  command->footer("Example:\n  sluice bench memory --json -");
+  command->add_option("--json", to->json, "results as JSON; - for standard output [none]");
+  command->callback([to] { show(bench::measure_memory(), *to); });
 }
 
 } // namespace
@@ -225,6 +259,8 @@ void add_bench_command(CLI::App& app) {
   add_span(*bench, to);
   add_jitter(*bench, to);
   add_transfer(*bench, to);
+  add_steps(*bench, to);
+  add_memory(*bench, to);
 }
 
 } // namespace sluice::cli

@@ -67,6 +67,7 @@ std::vector<double> measure(const sluice::batch& data) {
 } // namespace
 
 int main() {
+  sluice::kernels::keep_freed_memory();
   const auto data = make_batch();
   sluice::pipeline line({
     .plan = sluice::plan::make_plan("zb-h1", {.stages = 4, .micro_batches = micro_batches}),

@@ -21,6 +21,8 @@ struct block {
   std::atomic<std::uint32_t> references{0};
   buffer_use use = buffer_use::scratch;
   bool noted = false;                       ///< allocated by the task that is being noted
+  bool adopted = false;                     ///< the memory is another library's
+  std::shared_ptr<void> owner;              ///< of adopted memory
   std::shared_ptr<buffer_pool::core> home;  ///< where the memory returns to; empty when free
   std::shared_ptr<buffer_pool::core> payer; ///< whose usage counts it; often == home
   block* next_free = nullptr;
@@ -35,6 +37,8 @@ struct buffer_pool::core {
   std::array<block*, task_demand::classes> free{};
   std::array<std::uint32_t, task_demand::classes> made{}; ///< blocks that exist, by class
   std::vector<std::unique_ptr<block>> blocks;
+  std::vector<std::unique_ptr<block>> adopted; ///< blocks that stand for others' memory
+  block* free_adopted = nullptr;
   pool_usage usage;
   std::atomic<bool> poison = false;
 
@@ -129,6 +133,12 @@ block* buffer_pool::core::take_from_device(std::size_t size_class) {
 }
 
 void buffer_pool::core::release(block* returned) {
+  if (returned->adopted) {
+    returned->owner.reset();
+    const std::lock_guard lock(guard);
+    returned->next_free = std::exchange(free_adopted, returned);
+    return;
+  }
   if (poison)
     memory->fill(returned->memory, std::byte{0xFF}, returned->capacity_bytes);
   const std::lock_guard lock(guard);
@@ -145,6 +155,15 @@ buffer_pool::buffer_pool(std::shared_ptr<device> memory, std::size_t limit_bytes
   core_->limit_bytes = limit_bytes;
 }
 
+/// The first handle to a block, under the lock.
+void buffer_pool::hand_out(block* taken) {
+  taken->home = core_;
+  taken->payer = core_;
+  taken->use = buffer_use::scratch;
+  taken->references.store(1, std::memory_order_relaxed);
+  core_->charge(taken->use, taken->capacity_bytes);
+}
+
 tensor buffer_pool::allocate(dtype type, const shape& extents) {
   const auto bytes = static_cast<std::size_t>(extents.elements()) * size_bytes(type);
   const auto size_class = class_of(bytes);
@@ -156,11 +175,7 @@ tensor buffer_pool::allocate(dtype type, const shape& extents) {
     core_->free[size_class] = taken->next_free;
   else
     taken = core_->take_from_device(size_class);
-  taken->home = core_;
-  taken->payer = core_;
-  taken->use = buffer_use::scratch;
-  taken->references.store(1, std::memory_order_relaxed);
-  core_->charge(taken->use, taken->capacity_bytes);
+  hand_out(taken);
   if (core_->noting) {
     taken->noted = true;
     core_->noted.push_back(taken);
@@ -168,6 +183,22 @@ tensor buffer_pool::allocate(dtype type, const shape& extents) {
     ++live;
     core_->noted_peak[size_class] = std::max(core_->noted_peak[size_class], live);
   }
+  return {taken, type, extents};
+}
+
+tensor buffer_pool::adopt(dtype type, const shape& extents, void* memory,
+                          std::shared_ptr<void> owner) {
+  const std::lock_guard lock(core_->guard);
+  if (core_->free_adopted == nullptr) {
+    core_->adopted.push_back(std::make_unique<block>());
+    core_->adopted.back()->adopted = true;
+    core_->free_adopted = core_->adopted.back().get();
+  }
+  block* taken = std::exchange(core_->free_adopted, core_->free_adopted->next_free);
+  taken->memory = memory;
+  taken->capacity_bytes = static_cast<std::size_t>(extents.elements()) * size_bytes(type);
+  taken->owner = std::move(owner);
+  hand_out(taken);
   return {taken, type, extents};
 }
 
@@ -347,8 +378,12 @@ device* tensor::where() const noexcept {
   return block_ == nullptr ? nullptr : block_->home->memory.get();
 }
 
-bool tensor::unique() const noexcept {
+bool tensor::sole_handle() const noexcept {
   return block_ != nullptr && block_->references.load(std::memory_order_acquire) == 1;
+}
+
+bool tensor::unique() const noexcept {
+  return sole_handle() && !block_->adopted;
 }
 
 void tensor::set_use(buffer_use use) noexcept {

@@ -38,6 +38,11 @@ public:
   /// Errors: sluice::kernels::out_of_memory when the limit or the device is exhausted.
   tensor allocate(dtype type, const shape& extents);
 
+  /// Another library's memory as a tensor, without a copy: counted like the pool's own, but outside
+  /// its limit, and given back by dropping `owner` with the last handle. It is never unique(), so
+  /// that nobody writes over what the library may still read.
+  tensor adopt(dtype type, const shape& extents, void* memory, std::shared_ptr<void> owner);
+
   /// All elements zero.
   tensor zeros(dtype type, const shape& extents);
 
@@ -80,6 +85,8 @@ public:
 
 private:
   friend class tensor;
+  void hand_out(block* taken);
+
   std::shared_ptr<core> core_;
 };
 

@@ -85,6 +85,9 @@ public:
   device* where() const noexcept;
 
   /// Whether this is the only handle to the buffer.
+  bool sole_handle() const noexcept;
+
+  /// The same, and the buffer is a pool's own: its holder may write over it.
   bool unique() const noexcept;
 
   /// Whether both are handles to the same buffer.

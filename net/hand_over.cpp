@@ -16,7 +16,7 @@ kernels::tensor_list hand_over(kernels::tensor_list tensors, kernels::buffer_poo
   for (auto& each : tensors) {
     if (!each)
       continue;
-    if (each.unique() && share_memory(*each.where(), *pool.memory())) {
+    if (each.sole_handle() && share_memory(*each.where(), *pool.memory())) {
       each.charge_to(pool, kernels::buffer_use::transfer);
     } else {
       auto copy = kernels::transferred(pool, each);

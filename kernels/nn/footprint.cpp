@@ -42,7 +42,7 @@ std::vector<footprint> measure_footprints(stream& on, std::span<stage_module* co
     all[i].beside_bytes = bytes_beside(*modules[i], with.slots);
     saved.push_back(modules[i]->make_activation());
   }
-  const micro_batch which;
+  const micro_batch which{.split = with.kind == backward_kind::split};
   auto flowing = with.inputs;
   for (std::size_t i = 0; i < modules.size(); ++i)
     count(on, all[i],

@@ -28,8 +28,8 @@ namespace sluice::kernels::nn {
 ///     std::vector<parameter*> parameters();        // the same ones each time, in a fixed order
 ///     void initialise(stream&, std::uint64_t seed);  // see set_up() below
 ///
-/// It may also have `const module_ports& ports() const` and `activation make_activation() const`.
-/// What each is to do stands in stage_module.hpp.
+/// It may also have `const module_ports& ports() const`, `activation make_activation() const` and
+/// `void skip_input_gradient(std::size_t input)`. What each is to do stands in stage_module.hpp.
 template <class Module>
 concept has_forward = requires(Module module, stream& on, const micro_batch& which,
                                tensor_list tensors, activation& save) {
@@ -164,6 +164,11 @@ public:
       return &module_.ports();
     else
       return &unnamed_;
+  }
+
+  void skip_input_gradient(std::size_t input) override {
+    if constexpr (requires { module_.skip_input_gradient(input); })
+      module_.skip_input_gradient(input);
   }
 
   activation make_activation() const override {

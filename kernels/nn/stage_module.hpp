@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <ranges>
@@ -28,6 +29,7 @@ struct micro_batch {
   std::int64_t first_sample = 0; ///< index, within the step's whole batch, of its first sample
   double loss_scale = 1.0;       ///< 1 / (valid targets of the whole batch); applied in backward
   bool saves = true;             ///< off in a training forward that will be run again
+  bool split = true;             ///< of a backward: off where W follows B at once
 };
 
 /// One trainable tensor of a module.
@@ -102,6 +104,11 @@ public:
   /// What it takes and gives by name (ports.hpp), or null: one tensor in, one tensor out.
   /// Stays valid for the module's life.
   virtual const module_ports* ports() const { return nullptr; }
+
+  /// Called before the first forward where nobody wants the gradient of an input (by its index): no
+  /// parameter lies behind it. backward_input() may then return none for it. Only where layers have
+  /// ports is it known.
+  virtual void skip_input_gradient(std::size_t /*input*/) {}
 
   /// How many parts an activation of this module has, at each level.
   virtual activation make_activation() const { return {}; }

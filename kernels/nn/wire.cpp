@@ -22,6 +22,7 @@ struct value {
   std::size_t output = 0;                ///< of that layer
   std::size_t last_taker = 0;
   bool taken = false;
+  bool has_gradient = false; ///< a parameter lies behind it
 
   bool lives_before(std::size_t at) const {
     return taken && (!layer || *layer < at) && last_taker >= at;
@@ -66,6 +67,14 @@ private:
   void define(port given, std::string giver, std::optional<std::size_t> layer, std::size_t output) {
     current_[given.name] = all_.size();
     all_.push_back({std::move(given), std::move(giver), layer, output});
+    all_.back().has_gradient = layer && trains(*layer);
+  }
+
+  /// Whether the layer or one before it, on any way to it, has parameters.
+  bool trains(std::size_t layer) const {
+    return !layers_[layer]->parameters().empty()
+        || std::ranges::any_of(
+          meant_[layer], [&](const auto& value) { return value && all_[*value].has_gradient; });
   }
 
   /// The ports of a layer that declares none: the main value and, in the last part, the targets.
@@ -131,6 +140,8 @@ private:
     value.taken = true;
     value.last_taker = layer;
     meant = found->second;
+    if (!value.has_gradient)
+      layers_[layer]->skip_input_gradient(how_[layer].takes.size() - 1);
   }
 
   void check_all_taken() const {

@@ -1,10 +1,15 @@
 #include "kernels/torch/torch_module.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <stdexcept>
 
 #include "kernels/nn/layer.hpp"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace sluice::kernels {
 
@@ -46,16 +51,32 @@ at::Tensor view(const tensor& of) {
     [keep = std::shared_ptr<tensor>(std::move(held))](void*) {}, torch_type(of.type()));
 }
 
-/// A copy in the stage's memory; absent for an undefined one.
+shape shape_of(const at::Tensor& of) {
+  return shape(std::span<const std::int64_t>(of.sizes().data(), of.sizes().size()));
+}
+
+/// A copy in the stage's memory.
 tensor copy(stream& on, const at::Tensor& from, const std::string& module) {
-  if (!from.defined())
-    return {};
-  auto to =
-    on.allocate(type_of(from, module),
-                shape(std::span<const std::int64_t>(from.sizes().data(), from.sizes().size())));
+  auto to = on.allocate(type_of(from, module), shape_of(from));
   const auto packed = from.contiguous();
   std::memcpy(to.bytes_span().data(), packed.const_data_ptr(), to.bytes());
   return to;
+}
+
+/// Torch's memory as the stage's, packed and aligned as the operations want it; absent for an
+/// undefined one. Whoever gets it does not write over it (tensor::unique()): autograd may need it.
+tensor adopt(stream& on, const at::Tensor& from, const std::string& module) {
+  if (!from.defined())
+    return {};
+  const auto packed = from.detach().contiguous();
+  if (reinterpret_cast<std::uintptr_t>(packed.const_data_ptr()) % buffer_alignment_bytes != 0)
+    return copy(on, packed, module);
+  return on.pool().adopt(type_of(packed, module), shape_of(packed), packed.data_ptr(),
+                         std::make_shared<at::Tensor>(packed));
+}
+
+bool lies_in(const at::Tensor& view, const tensor& memory) {
+  return view.defined() && view.const_data_ptr() == memory.bytes_span().data();
 }
 
 /// What autograd keeps of one forward.
@@ -79,6 +100,7 @@ public:
         theirs_.push_back(each.value());
         parameters_.push_back({.name = name_ + "." + each.key(), .decays = each.value().dim() > 1});
       }
+    buffers_ = module_->buffers();
     for (auto& each : parameters_)
       pointers_.push_back(&each);
     using backward = torch_settings::backward;
@@ -90,6 +112,11 @@ public:
   const std::string& name() const override { return name_; }
   nn::parameter_list parameters() override { return {pointers_, {}}; }
   const nn::module_ports* ports() const override { return &settings_.ports; }
+
+  void skip_input_gradient(std::size_t input) override {
+    skipped_.resize(std::max(skipped_.size(), input + 1));
+    skipped_[input] = true;
+  }
 
   void initialise(stream& on, std::uint64_t) override {
     at::set_num_threads(on.threads());
@@ -110,15 +137,21 @@ public:
 
 private:
   void bind();
+  [[noreturn]] void refuse_in_place() const;
+  [[noreturn]] void explain(const c10::Error& problem) const;
+  bool keeps(const at::Tensor& output) const;
   void add_gradients(const torch_tensors& found, std::size_t first);
 
   std::string name_;
   std::shared_ptr<torch::nn::Module> module_;
   std::function<torch_tensors(const torch_tensors&)> forward_;
   torch_settings settings_;
-  torch_tensors theirs_; ///< torch's parameters, over the memory of ours
+  torch_tensors theirs_;    ///< torch's parameters, over the memory of ours
+  torch_tensors gradients_; ///< views of ours
+  torch_tensors buffers_;   ///< torch's own
   std::vector<nn::parameter> parameters_;
   std::vector<nn::parameter*> pointers_;
+  std::vector<bool> skipped_; ///< inputs that want no gradient
   bool split_ = false;
 };
 
@@ -126,12 +159,33 @@ private:
 void torch_layer::bind() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < theirs_.size(); ++i)
-    if (theirs_[i].const_data_ptr() != std::as_const(parameters_[i].value).bytes_span().data())
+    if (!lies_in(theirs_[i], parameters_[i].value))
       theirs_[i].set_data(view(parameters_[i].value));
 }
 
+/// Whether an output is what the module itself may write over later: a buffer, or a weight.
+bool torch_layer::keeps(const at::Tensor& output) const {
+  const auto aliased = [&](const at::Tensor& own) { return own.is_alias_of(output); };
+  return output.defined()
+      && (std::ranges::any_of(theirs_, aliased) || std::ranges::any_of(buffers_, aliased));
+}
+
+[[noreturn]] void torch_layer::refuse_in_place() const {
+  throw std::invalid_argument(name_
+                              + ": changes its input, or a weight, in place, where others "
+                                "still need it: make it work out of place");
+}
+
+/// Torch's error with the module's name, and without its backtrace, as long as a page.
+[[noreturn]] void torch_layer::explain(const c10::Error& problem) const {
+  const std::string what = problem.what_without_backtrace();
+  if (what.find("in-place") != std::string::npos)
+    refuse_in_place();
+  throw std::runtime_error(name_ + ": " + what);
+}
+
 tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tensor_list inputs,
-                                 nn::activation& save) {
+                                 nn::activation& save) try {
   bind();
   const bool trains = nn::trains(which);
   if (module_->is_training() != trains)
@@ -144,10 +198,14 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
   const auto given = inputs.size() - (settings_.loss && inputs.size() > 1 ? 1 : 0);
   for (std::size_t i = 0; i < given; ++i) {
     made->inputs.push_back(inputs[i] ? view(inputs[i]) : at::Tensor{});
-    if (nn::saves(which) && inputs[i] && is_floating(inputs[i].type()))
+    const bool skipped = i < skipped_.size() && skipped_[i];
+    if (nn::saves(which) && inputs[i] && is_floating(inputs[i].type()) && !skipped)
       made->inputs.back().set_requires_grad(true);
   }
   made->outputs = forward_(made->inputs);
+  for (const auto& each : made->inputs) // Torch itself notices it only where there is a gradient.
+    if (each.defined() && each._version() != 0)
+      refuse_in_place();
   tensor_list outputs;
   if (with_loss) {
     made->outputs = {settings_.loss(made->outputs.at(0), view(inputs.back()))};
@@ -155,15 +213,17 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
     outputs[0].data<double>()[0] = made->outputs[0].item<double>();
   } else {
     for (const auto& each : made->outputs)
-      outputs.push_back(copy(on, each, name_));
+      outputs.push_back(keeps(each) ? copy(on, each, name_) : adopt(on, each, name_));
   }
   if (nn::saves(which))
     save.foreign = std::move(made);
   return outputs;
+} catch (const c10::Error& problem) {
+  explain(problem);
 }
 
 tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which,
-                                        tensor_list gradients, nn::activation& saved) {
+                                        tensor_list gradients, nn::activation& saved) try {
   const auto kept = std::static_pointer_cast<graph>(saved.foreign);
   torch_tensors outputs;
   for (std::size_t i = 0; i < kept->outputs.size(); ++i) {
@@ -181,43 +241,51 @@ tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which
     if (each.defined() && each.requires_grad())
       wanted.push_back(each);
   const auto floats = wanted.size();
-  if (!split_)
+  const bool split = split_ && which.split && !theirs_.empty();
+  if (!split)
     wanted.insert(wanted.end(), theirs_.begin(), theirs_.end());
   torch_tensors found;
   if (!kept->outputs.empty() && !wanted.empty())
-    found = torch::autograd::grad(kept->outputs, wanted, kept->output_gradients,
-                                  split_ && !theirs_.empty(), false, true);
+    found =
+      torch::autograd::grad(kept->outputs, wanted, kept->output_gradients, split, false, true);
   found.resize(wanted.size());
   tensor_list results;
   std::size_t next = 0;
   for (const auto& each : kept->inputs) {
     const bool has = each.defined() && each.requires_grad();
-    results.push_back(has ? copy(on, found[next], name_) : tensor{});
+    results.push_back(has ? adopt(on, found[next], name_) : tensor{});
     next += has ? 1 : 0;
   }
-  if (!split_) {
+  kept->inputs.clear();
+  if (!split) {
     add_gradients(found, floats);
     saved.foreign.reset();
-  } else {
-    kept->inputs.clear();
   }
   return results;
+} catch (const c10::Error& problem) {
+  explain(problem);
 }
 
-void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activation& saved) {
+void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activation& saved) try {
   const auto kept = std::static_pointer_cast<graph>(std::exchange(saved.foreign, nullptr));
-  if (kept == nullptr || theirs_.empty() || kept->outputs.empty())
+  if (kept == nullptr || kept->outputs.empty()) // B has done it, or there is nothing to do
     return;
   add_gradients(
     torch::autograd::grad(kept->outputs, theirs_, kept->output_gradients, false, false, true), 0);
+} catch (const c10::Error& problem) {
+  explain(problem);
 }
 
 /// As torch's own .grad: the sum in the order of the backwards.
 void torch_layer::add_gradients(const torch_tensors& found, std::size_t first) {
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
+  gradients_.resize(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!lies_in(gradients_[i], parameters_[i].gradient))
+      gradients_[i] = view(parameters_[i].gradient);
     if (const auto& each = found.at(first + i); each.defined())
-      view(parameters_[i].gradient).add_(each);
+      gradients_[i].add_(each);
+  }
 }
 
 } // namespace
@@ -242,6 +310,14 @@ std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Seq
       i + 1 == modules->size() ? std::move(of_last) : torch_settings{}));
   }
   return layers;
+}
+
+void keep_freed_memory([[maybe_unused]] std::size_t bytes) {
+#ifdef __GLIBC__
+  mallopt(M_TRIM_THRESHOLD, static_cast<int>(std::min<std::size_t>(bytes, INT_MAX)));
+  // Larger blocks would each be a mapping of their own; glibc takes no higher threshold.
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(std::min<std::size_t>(bytes, 32u << 20)));
+#endif
 }
 
 } // namespace sluice::kernels

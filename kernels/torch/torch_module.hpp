@@ -6,6 +6,7 @@
 ///     auto layers = sluice::kernels::torch_layers("net", my_sequential);
 ///     layers.push_back(sluice::kernels::make_torch_module("head", my_linear, {.loss = sum_loss}));
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,10 +45,11 @@ struct torch_settings {
 /// stage's memory, where Sluice's optimizer updates them. Buffers stay torch's: they have no
 /// gradient, and are in no checkpoint. Integer and bool inputs have no gradient.
 ///
-/// Inputs, parameters and gradients are torch views of the stage's memory; outputs are copied into
-/// it once. What torch's autograd keeps between forward and backward is torch's memory: no report
-/// counts it. Modules that draw from torch's generator (dropout) do so in the order of execution,
-/// and so differ from run to run.
+/// Inputs, parameters and gradients are torch views of the stage's memory; outputs and the
+/// gradients of inputs are passed on in torch's memory, without a copy. A module that changes its
+/// input in place is refused. What torch's autograd keeps between forward and backward is torch's
+/// memory: no report counts it. Modules that draw from torch's generator (dropout) do so in the
+/// order of execution, and so differ from run to run.
 nn::module_ptr make_torch_module(std::string name, std::shared_ptr<torch::nn::Module> module,
                                  std::function<torch_tensors(const torch_tensors&)> forward,
                                  torch_settings settings = {});
@@ -67,5 +69,10 @@ nn::module_ptr make_torch_module(std::string name, Holder module, torch_settings
 /// their measured cost (pipeline_options::layer_costs). The last gets the settings.
 std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Sequential modules,
                                          torch_settings of_last = {});
+
+/// Lets glibc keep up to so much freed memory instead of giving it back to the system; nothing
+/// elsewhere. Torch allocates and frees every tensor, and on a stage's thread glibc returns and
+/// fetches their pages again in each step. It holds for the whole process: call it early in main().
+void keep_freed_memory(std::size_t bytes = std::size_t{256} << 20);
 
 } // namespace sluice::kernels

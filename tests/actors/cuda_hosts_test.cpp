@@ -61,19 +61,6 @@ actors::pipeline_options recipe_for(const shape_of_run& shape) {
   return options;
 }
 
-outcome steps_of(actors::pipeline& line, const shape_of_run& shape) {
-  tests::token_batches batches(vocabulary, length, 0.3);
-  const std::vector<std::int64_t> samples(static_cast<std::size_t>(shape.micro_batches), 2);
-  outcome result;
-  for (int step = 0; step < steps; ++step) {
-    const auto report = line.train(batches.make(static_cast<std::uint64_t>(step) + 1, samples));
-    result.losses.push_back(report.loss);
-    result.norms.push_back(report.gradient_norm);
-  }
-  result.bytes = stress::bytes_of(*line.state());
-  return result;
-}
-
 /// On the GPUs of this process.
 outcome train_here(const shape_of_run& shape) {
   auto options = recipe_for(shape);

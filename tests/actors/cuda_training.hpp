@@ -80,12 +80,8 @@ inline actors::pipeline_options options_for(const shape_of_run& shape, placement
           .network = network_of(shape, where, which)};
 }
 
-inline outcome train(const shape_of_run& shape, placement where, channel which = channel::local,
-                     std::optional<int> look_ahead = {}) {
-  auto options = options_for(shape, where, which);
-  for (auto& rank : options.plan.by_rank)
-    rank.look_ahead = look_ahead;
-  actors::pipeline line(std::move(options));
+/// A few steps of a pipeline of that shape.
+inline outcome steps_of(actors::pipeline& line, const shape_of_run& shape) {
   tests::token_batches batches(vocabulary, length, 0.3);
   const std::vector<std::int64_t> samples(static_cast<std::size_t>(shape.micro_batches), 2);
   outcome result;
@@ -96,6 +92,15 @@ inline outcome train(const shape_of_run& shape, placement where, channel which =
   }
   result.bytes = stress::bytes_of(*line.state());
   return result;
+}
+
+inline outcome train(const shape_of_run& shape, placement where, channel which = channel::local,
+                     std::optional<int> look_ahead = {}) {
+  auto options = options_for(shape, where, which);
+  for (auto& rank : options.plan.by_rank)
+    rank.look_ahead = look_ahead;
+  actors::pipeline line(std::move(options));
+  return steps_of(line, shape);
 }
 
 /// The rounding that is allowed: kernels add in another order than the processor, and their

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "actors/model_layout.hpp"
 #include "actors/pipeline.hpp"
@@ -247,6 +248,77 @@ TEST_CASE("a stage without parameters in the middle trains, and adds nothing to 
     return made;
   };
   check_all_cuts(layers, x_and_y, rows(4));
+}
+
+namespace {
+
+/// Which inputs of which module were said to want no gradient, and how many it then left out.
+struct skips {
+  std::mutex guard;
+  std::map<std::string, std::set<std::size_t>> told;
+  std::atomic<int> left_out = 0;
+};
+
+/// A gain that computes no gradient that nobody wants.
+class frugal_gain : public gain {
+public:
+  frugal_gain(std::shared_ptr<skips> noted, std::string weight, module_ports ports)
+    : gain(weight, width, std::move(ports)),
+      noted_(std::move(noted)),
+      name_(std::move(weight)) {}
+
+  void skip_input_gradient(std::size_t input) {
+    const std::lock_guard lock(noted_->guard);
+    noted_->told[name_].insert(input);
+    skips_ = skips_ || input == 0;
+  }
+
+  tensor_list backward_input(stream& on, const micro_batch& which, tensor_list gradients,
+                             activation& saved) {
+    auto results = gain::backward_input(on, which, std::move(gradients), saved);
+    if (skips_) {
+      results[0] = {};
+      ++noted_->left_out;
+    }
+    return results;
+  }
+
+private:
+  std::shared_ptr<skips> noted_;
+  std::string name_;
+  bool skips_ = false;
+};
+
+} // namespace
+
+TEST_CASE("a module is told which gradients of its inputs nobody wants, and may leave them out") {
+  const auto noted = std::make_shared<skips>();
+  // "ahead" has no weights: what it gives wants a gradient only where a weight lies behind it.
+  const auto made = [&](bool frugal) {
+    const auto weight = [&](const char* name, module_ports ports) {
+      return frugal ? make_module(name, frugal_gain(noted, name, std::move(ports)))
+                    : make_module(name, gain(name, width, std::move(ports)));
+    };
+    layer_list layers;
+    layers.push_back(make_module("ahead", join({{{"x"}}, {{"ahead"}}})));
+    layers.push_back(weight("a", {{{"ahead"}, {"x"}}, {{"h"}}}));
+    layers.push_back(make_module("between", join({{{"h"}, {"ahead"}}, {{"h"}}})));
+    layers.push_back(weight("b", {{{"h"}, {"ahead"}}, {{"h"}}}));
+    layers.push_back(make_module("loss", distance("h", "y")));
+    return layers;
+  };
+  const auto data = rows(4);
+  check_all_cuts([&] { return made(true); }, x_and_y, data);
+  CHECK((noted->told == decltype(noted->told){{"a", {0, 1}}, {"b", {1}}}));
+  noted->left_out = 0;
+  const auto frugal = train(options_of(
+                              "1f1b", 2, 4, [&] { return made(true); }, x_and_y),
+                            data);
+  CHECK(noted->left_out == 3 * 4); // of "a" alone, once for each micro-batch of each step
+  const auto plain = train(options_of(
+                             "1f1b", 2, 4, [&] { return made(false); }, x_and_y),
+                           data);
+  CHECK((frugal == plain));
 }
 
 TEST_CASE("one weight on two stages, or twice on one, stays one weight") {

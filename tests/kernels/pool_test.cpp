@@ -108,6 +108,66 @@ TEST_CASE("a hand-off charges the receiver, and the memory returns to where it c
   CHECK(sender.allocate(f32, {1024}).data<float>() == address);
 }
 
+TEST_CASE("another library's memory is adopted without a copy and given back once") {
+  const auto memory = std::make_shared<counting_device>();
+  buffer_pool pool(memory, 4096);
+  std::vector<float> theirs(3000, 1.5f); // more than the limit: it is not the pool's
+  int given_back = 0;
+  const auto owner = [&] { return std::shared_ptr<void>(nullptr, [&](void*) { ++given_back; }); };
+  auto one = pool.adopt(f32, {30, 100}, theirs.data(), owner());
+  CHECK(std::as_const(one).data<float>() == theirs.data());
+  CHECK(one.where() == memory.get());
+  CHECK(pool.usage().live(buffer_use::scratch) == 12000);
+  CHECK(pool.usage().device_bytes == 0);
+  CHECK(one.sole_handle());
+  CHECK_FALSE(one.unique()); // whoever may write over it would write over theirs
+  SUBCASE("with its last handle, on whatever thread that goes") {
+    auto part = one.slice(3, 2);
+    CHECK_FALSE(one.sole_handle());
+    one = {};
+    CHECK(given_back == 0);
+    std::thread([last = std::move(part)] {}).join();
+    CHECK(given_back == 1);
+  }
+  SUBCASE("not written over when it comes back") {
+    pool.poison_released(true);
+    one = {};
+    CHECK(given_back == 1);
+    CHECK(theirs.front() == 1.5f);
+  }
+  SUBCASE("after a hand-off, and the receiver pays") {
+    buffer_pool receiver(memory);
+    one.charge_to(receiver, buffer_use::transfer);
+    CHECK(pool.usage().live_total_bytes == 0);
+    CHECK(receiver.usage().live(buffer_use::transfer) == 12000);
+    one = {};
+    CHECK(given_back == 1);
+    CHECK(receiver.usage().live_total_bytes == 0);
+  }
+  CHECK(pool.usage().live_total_bytes == 0);
+  CHECK(pool.usage().peak(buffer_use::scratch) == 12000);
+  for (int i = 0; i < 3; ++i) // what stands for it is used again, and never as the pool's own
+    CHECK(pool.adopt(f32, {10}, theirs.data(), owner()).elements() == 10);
+  CHECK(given_back == 4);
+  CHECK(pool.allocate(f32, {10}).unique());
+  CHECK(memory->held_bytes == pool.usage().device_bytes);
+}
+
+TEST_CASE("adopted memory outlives the pool and is given back then") {
+  bool given_back = false;
+  float theirs = 2;
+  tensor survivor;
+  {
+    buffer_pool pool(make_cpu_device());
+    survivor = pool.adopt(f32, {1}, &theirs,
+                          std::shared_ptr<void>(nullptr, [&](void*) { given_back = true; }));
+  }
+  CHECK_FALSE(given_back);
+  CHECK(std::as_const(survivor).data<float>()[0] == 2);
+  survivor = {};
+  CHECK(given_back);
+}
+
 TEST_CASE("tensors outlive their pool, and then their memory goes") {
   const auto memory = std::make_shared<counting_device>();
   tensor survivor;

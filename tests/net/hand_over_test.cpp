@@ -40,6 +40,29 @@ TEST_CASE("a tensor that its sender still holds is copied, so that both may work
   CHECK(std::as_const(received[0]).span<float>().back() == last);
 }
 
+TEST_CASE("another library's memory is handed over without a copy and given back by the receiver") {
+  buffer_pool sender(make_cpu_device());
+  buffer_pool receiver(make_cpu_device());
+  std::vector<float> theirs(100, 1);
+  int given_back = 0;
+  auto adopted = sender.adopt(dtype::float32, {100}, theirs.data(),
+                              std::shared_ptr<void>(nullptr, [&](void*) { ++given_back; }));
+  auto received = hand_over({adopted}, receiver);
+  CHECK_FALSE(received[0].shares_buffer_with(adopted)); // the sender still holds it
+  CHECK(received[0].unique());
+  tensor_list sent;
+  sent.push_back(std::move(adopted));
+  received = hand_over(std::move(sent), receiver);
+  CHECK(std::as_const(received[0]).data<float>() == theirs.data());
+  CHECK_FALSE(received[0].unique());
+  CHECK(sender.usage().live_total_bytes == 0);
+  CHECK(receiver.usage().live(buffer_use::transfer) == 400);
+  CHECK(given_back == 0);
+  received.clear();
+  CHECK(given_back == 1);
+  CHECK(receiver.usage().live_total_bytes == 0);
+}
+
 TEST_CASE("one buffer sent as two tensors arrives as two buffers") {
   buffer_pool pool(make_cpu_device());
   auto once = counting(pool, 8);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -90,9 +91,11 @@ struct outcome {
   bytes_by_name weights;
 };
 
-outcome torch_alone(const data_set& data, int steps) {
+using make_net = torch::nn::Sequential (*)();
+
+outcome torch_alone(make_net make, const data_set& data, int steps) {
   at::set_num_threads(1); // as a stage has: another number adds in another order
-  auto net = transformer();
+  auto net = make();
   double valid = 0;
   for (const auto& part : data.parts)
     valid += static_cast<double>(part.valid_targets);
@@ -120,19 +123,26 @@ outcome torch_alone(const data_set& data, int steps) {
   return made;
 }
 
-outcome piped(const data_set& data, const char* schedule, int stages, int steps,
-              torch_settings::backward halves) {
+/// How the same is run in stages.
+struct cut {
+  const char* schedule;
+  int stages;
+  torch_settings::backward halves;
+};
+
+outcome piped(make_net make, const data_set& data, int steps, const cut& how) {
   outcome made;
   std::mutex guard;
   pipeline line({
     .plan = plan::make_plan(
-      schedule, {.stages = stages, .micro_batches = static_cast<std::int32_t>(data.parts.size())}),
+      how.schedule,
+      {.stages = how.stages, .micro_batches = static_cast<std::int32_t>(data.parts.size())}),
     .layers =
-      [halves] {
-        auto layers = kernels::torch_layers("net", transformer(), {.loss = sum_loss});
-        if (halves == torch_settings::backward::split) {
-          auto net = transformer();
-          for (std::size_t i = 0; i < 4; ++i) {
+      [make, &how] {
+        auto layers = kernels::torch_layers("net", make(), {.loss = sum_loss});
+        if (how.halves == torch_settings::backward::split) {
+          auto net = make();
+          for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
             auto any = *(net->begin() + static_cast<std::ptrdiff_t>(i));
             layers[i] = kernels::make_torch_module(
               "net." + std::to_string(i), any.ptr(),
@@ -164,25 +174,62 @@ outcome piped(const data_set& data, const char* schedule, int stages, int steps,
   return made;
 }
 
-} // namespace
-
-TEST_CASE("a transformer of four torch layers in stages equals LibTorch alone, byte for byte") {
-  const auto data = make_data(4);
-  const auto expected = torch_alone(data, 3);
-  REQUIRE(expected.gradients.size() == 4 * 12 + 2);
+/// Losses, gradients and weights after three steps, whatever the cut.
+void check_all_cuts(make_net make, const data_set& data, std::initializer_list<int> stage_counts) {
+  const auto expected = torch_alone(make, data, 3);
   CHECK(expected.losses[2] < expected.losses[0]);
   using backward = torch_settings::backward;
   for (const char* schedule : {"1f1b", "zb-h1"})
-    for (const int stages : {1, 2, 4})
+    for (const int stages : stage_counts)
       for (const auto halves : {backward::by_size, backward::split}) {
         CAPTURE(schedule);
         CAPTURE(stages);
-        const auto got = piped(data, schedule, stages, 3, halves);
+        const auto got = piped(make, data, 3, {schedule, stages, halves});
         for (std::size_t i = 0; i < 3; ++i)
           CHECK(got.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-12));
         CHECK((got.gradients == expected.gradients));
         CHECK((got.weights == expected.weights));
       }
+}
+
+} // namespace
+
+TEST_CASE("a transformer of four torch layers in stages equals LibTorch alone, byte for byte") {
+  const auto data = make_data(4);
+  REQUIRE(torch_alone(transformer, data, 1).gradients.size() == 4 * 12 + 2);
+  check_all_cuts(transformer, data, {1, 2, 4});
+}
+
+namespace {
+
+/// What has come in so far, summed up in a buffer, which is what it gives: another value each time.
+struct running_sum : torch::nn::Module {
+  at::Tensor sum;
+
+  running_sum() { sum = register_buffer("sum", torch::zeros({length, 1, width})); }
+
+  at::Tensor forward(const at::Tensor& x) { return sum.add_(x.detach().narrow(1, 0, 1)); }
+};
+
+torch::nn::Sequential with_views() {
+  torch::manual_seed(5);
+  const auto turned = [](const at::Tensor& x) { return x.transpose(0, 1); };
+  return torch::nn::Sequential(std::make_shared<running_sum>(), torch::nn::Linear(width, width),
+                               torch::nn::Functional([](const at::Tensor& x) { return x; }),
+                               torch::nn::Functional(turned), torch::nn::Linear(width, width),
+                               torch::nn::Functional(turned), torch::nn::Linear(width, classes));
+}
+
+} // namespace
+
+TEST_CASE("torch modules that give their input, a view of it or a buffer equal LibTorch alone") {
+  const auto data = make_data(1); // of one sample each, for the buffer's shape
+  data_set all;
+  for (int m = 0; m < 4; ++m) {
+    all.parts.push_back(data.parts[0]);
+    all.theirs.push_back(data.theirs[0]);
+  }
+  check_all_cuts(with_views, all, {1, 2, 3, 7});
 }
 
 namespace {
@@ -263,6 +310,101 @@ TEST_CASE("integers, truth values and buffers pass through torch modules without
   CHECK(run(2) == losses);
 }
 
+namespace {
+
+/// A Linear that notes where its input and output lie, and whether autograd wants the former's
+/// gradient.
+struct watched : torch::nn::Module {
+  struct seen {
+    const void* input;
+    const void* output;
+    bool wants_gradient;
+  };
+  torch::nn::Linear linear{nullptr};
+  std::shared_ptr<std::vector<seen>> log = std::make_shared<std::vector<seen>>();
+
+  watched() { linear = register_module("linear", torch::nn::Linear(width, width)); }
+
+  at::Tensor forward(const at::Tensor& x) {
+    const auto y = linear(x);
+    log->push_back({x.const_data_ptr(), y.const_data_ptr(), x.requires_grad()});
+    return y;
+  }
+};
+
+batch rows_of(float value, int micro_batches) {
+  kernels::buffer_pool pool(kernels::make_cpu_device());
+  batch data;
+  for (int m = 0; m < micro_batches; ++m) {
+    data.push_back(
+      {{pool.allocate(dtype::float32, {3, width})}, {pool.zeros(dtype::int64, {3})}, 3, 3});
+    std::ranges::fill(data.back().inputs[0].span<float>(), value);
+  }
+  return data;
+}
+
+} // namespace
+
+TEST_CASE("between stages goes torch's memory, and nobody computes the gradient of the batch") {
+  std::vector<std::shared_ptr<std::vector<watched::seen>>> logs;
+  pipeline line({
+    .plan = plan::make_plan("1f1b", {.stages = 3, .micro_batches = 4}),
+    .layers =
+      [&] {
+        torch::nn::Sequential net;
+        for (int i = 0; i < 3; ++i) {
+          const auto each = std::make_shared<watched>();
+          logs.push_back(each->log);
+          net->push_back(each);
+        }
+        return kernels::torch_layers("net", net,
+                                     {.loss = [](const auto& y, const auto&) { return y.sum(); }});
+      },
+  });
+  line.step(rows_of(1, 4));
+  REQUIRE(logs.size() == 3);
+  for (std::size_t stage = 0; stage < 3; ++stage) {
+    REQUIRE(logs[stage]->size() == 4);
+    for (std::size_t m = 0; m < 4; ++m) {
+      CHECK((*logs[stage])[m].wants_gradient == (stage > 0));
+      if (stage > 0)
+        CHECK((*logs[stage])[m].input == (*logs[stage - 1])[m].output);
+    }
+  }
+}
+
+TEST_CASE("a torch module that works in place is refused, with the batch as it was") {
+  const auto in_place = [](const at::Tensor& x) { return x.detach().relu_(); };
+  const auto honest = [](const at::Tensor& x) { return x.relu_(); }; // torch notices itself
+  for (const bool hidden : {false, true})
+    for (const std::size_t at : {0u, 1u}) {
+      CAPTURE(hidden);
+      CAPTURE(at);
+      pipeline line({
+        .plan = plan::make_plan("1f1b", {.stages = 2, .micro_batches = 2}),
+        .layers =
+          [&] {
+            torch::nn::Sequential net;
+            if (at == 1)
+              net->push_back(torch::nn::Linear(width, width));
+            if (hidden)
+              net->push_back(torch::nn::Functional(in_place));
+            else
+              net->push_back(torch::nn::Functional(honest));
+            net->push_back(torch::nn::Linear(width, classes));
+            return kernels::torch_layers("net", net, {.loss = sum_loss});
+          },
+      });
+      const auto data = rows_of(-1, 2);
+      const auto wanted =
+        "net." + std::to_string(at) + ": changes its input, or a weight, in place";
+      CHECK_THROWS_WITH_AS(line.step(data), doctest::Contains(wanted.c_str()), pipeline_error);
+      CHECK_THROWS_WITH_AS(line.evaluate(data), doctest::Contains(wanted.c_str()), pipeline_error);
+      CHECK_THROWS_WITH_AS(line.predict(data), doctest::Contains(wanted.c_str()), pipeline_error);
+      CHECK(std::ranges::count(std::as_const(data[0].inputs[0]).span<float>(), -1) == 3 * width);
+    }
+}
+
 TEST_CASE("what torch refuses is an error that names the module and the place") {
   pipeline line({.plan = plan::make_plan("1f1b", {.stages = 2, .micro_batches = 1}), .layers = [] {
                    return kernels::torch_layers(
@@ -271,6 +413,7 @@ TEST_CASE("what torch refuses is an error that names the module and the place") 
                  }});
   kernels::buffer_pool pool(kernels::make_cpu_device());
   const batch data{{{pool.zeros(dtype::float32, {2, 3})}, {pool.zeros(dtype::int64, {2})}, 2, 2}};
-  CHECK_THROWS_WITH_AS(line.step(data), doctest::Contains("rank 1: F0 of chunk 1: "),
+  CHECK_THROWS_WITH_AS(line.step(data),
+                       doctest::Contains("rank 1: F0 of chunk 1: net.1: addmm: mat1 and mat2"),
                        pipeline_error);
 }
