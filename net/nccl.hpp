@@ -29,7 +29,8 @@ struct nccl_options {
 /// exchanged a byte: a first use would hold up its host. A send's buffers belong to the channel
 /// until NCCL has read them; a receive's belong to the pool of the receiver's stream.
 /// Thread: per GPU, all calls from one thread, the stage's. Errors: std::runtime_error that names
-/// the transfer, its ranks and what NCCL says.
+/// the transfer, its ranks and what NCCL says; at open() two ranks on one GPU, and whoever waits
+/// for them then, until the deadline.
 std::unique_ptr<network> make_nccl_network(nccl_options options);
 
 /// The same as functions, for processes that are told by others what to make.

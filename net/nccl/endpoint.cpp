@@ -18,6 +18,16 @@ int shared_state::place_of(std::int32_t rank) const {
                                           : static_cast<int>(found - options.gpu_ranks.begin());
 }
 
+void shared_state::claim(int gpu, std::int32_t rank) {
+  const std::lock_guard lock(guard_);
+  const auto [found, fresh] = rank_on_.emplace(gpu, rank);
+  if (!fresh && found->second != rank)
+    throw std::runtime_error(
+      fmt::format("ranks {} and {} are both on cuda:{}, and NCCL takes a GPU for each rank: give "
+                  "each its own, or leave NCCL out, so that stages hand tensors over",
+                  std::min(rank, found->second), std::max(rank, found->second), gpu));
+}
+
 event::event() {
   check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "an event");
 }
@@ -71,6 +81,8 @@ void nccl_endpoint::open(kernels::stream& on) {
   if (device_ == nullptr)
     throw std::logic_error(
       fmt::format("rank {} is said to be on a GPU, but is on {}", rank_, on.where().name()));
+  if (shared_->options.gpu_ranks.size() > 1)
+    shared_->claim(device_->index(), rank_);
   stream_ = &on;
   device_->select();
   check(cudaStreamCreateWithFlags(&moving_, cudaStreamNonBlocking), "a stream for transfers");

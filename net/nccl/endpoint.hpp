@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "kernels/cuda/device.hpp"
 #include "net/edge.hpp"
@@ -21,6 +22,14 @@ struct shared_state {
 
   /// The rank's place among those on GPUs; -1 for others.
   int place_of(std::int32_t rank) const;
+
+  /// Notes on which GPU a rank is. Errors: std::runtime_error where another rank is: NCCL would
+  /// only say "invalid usage". Thread: any.
+  void claim(int gpu, std::int32_t rank);
+
+private:
+  std::mutex guard_;
+  std::map<int, std::int32_t> rank_on_; ///< by GPU
 };
 
 /// An event, destroyed with it.

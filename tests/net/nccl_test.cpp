@@ -262,3 +262,41 @@ TEST_CASE(
                        "of 2 waits for its peers",
                        std::runtime_error);
 }
+
+TEST_CASE(
+  "two ranks on one GPU are refused by name, and nobody waits for them beyond the deadline") {
+  const emulation::test::session run;
+  net::nccl_options options;
+  options.gpu_ranks = {0, 1};
+  options.others = net::make_local_network(3);
+  options.deadline = std::chrono::milliseconds(200);
+  const auto network = net::make_nccl_network(std::move(options));
+  std::array<std::string, 2> errors;
+  const auto open = [&](std::int32_t rank) {
+    kernels::stream on(std::make_shared<kernels::cuda::device>(0));
+    auto& end = network->at(rank);
+    end.listen({.arrived = [](const net::transfer&) {}});
+    try {
+      end.open(on);
+    } catch (const std::exception& problem) {
+      errors[static_cast<std::size_t>(rank)] = problem.what();
+    }
+    end.close();
+  };
+  std::thread other(open, 1);
+  open(0);
+  other.join();
+  const auto refused = [](const std::string& error) {
+    return error
+        == "ranks 0 and 1 are both on cuda:0, and NCCL takes a GPU for each rank: give each its "
+           "own, or leave NCCL out, so that stages hand tensors over";
+  };
+  const auto waited = [](const std::string& error) {
+    return error.starts_with("joining the communicator: NCCL has not begun with it after 200 ms");
+  };
+  CAPTURE(errors[0]);
+  CAPTURE(errors[1]);
+  CHECK((refused(errors[0]) || refused(errors[1])));
+  CHECK((waited(errors[0]) || waited(errors[1])));
+  CHECK(emulation::violations() == 0);
+}
