@@ -152,6 +152,7 @@ crew_stages crew::hire_for(const stage_recipe& recipe, const std::vector<shared_
   order->deadline = all.options.request_deadline;
   order->silence = all.options.hosts.fault_deadline;
   order->checksum = all.options.checksum;
+  order->nccl = all.options.nccl;
   caf::scoped_actor self{all.hosts.system()};
   // No time-out here: the recruiter has the order's deadline for all that it waits for.
   compat::ask(self.ptr(), all.recruiter, caf::infinite, hire{order})

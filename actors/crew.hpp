@@ -17,6 +17,9 @@ struct crew_options {
   std::vector<std::string> workers = {}; ///< "host:port", each once
   host_options hosts = {};
   bool checksum = false; ///< of tensors between processes
+  /// Tensors from GPU to GPU go by NCCL, which neither encrypts nor asks who connects. Else they go
+  /// by the sockets, by way of the processors.
+  bool nccl = false;
   /// For a worker's answer to a request, and for all connections between the processes.
   std::chrono::milliseconds request_deadline{15'000};
 };

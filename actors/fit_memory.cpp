@@ -18,10 +18,13 @@ using kernels::nn::footprint;
 std::vector<footprint> footprints(const pipeline_options& options, const model_layout& layout,
                                   const batch_part& sample) {
   const auto& plan = options.plan;
-  const auto kind =
-    plan::splits(plan) ? kernels::nn::backward_kind::split : kernels::nn::backward_kind::whole;
   auto inputs = sample.inputs;
   inputs.insert(inputs.end(), sample.targets.begin(), sample.targets.end());
+  const kernels::nn::footprint_request with{.inputs = inputs,
+                                            .kind = plan::splits(plan)
+                                                    ? kernels::nn::backward_kind::split
+                                                    : kernels::nn::backward_kind::whole,
+                                            .slots = options.optimizer->state_names().size()};
   std::vector<kernels::nn::stage_module*> module_of(plan.chunks.size());
   for (const auto& hosted : layout.chunks)
     for (const auto& each : hosted)
@@ -32,7 +35,7 @@ std::vector<footprint> footprints(const pipeline_options& options, const model_l
     std::vector<kernels::nn::stage_module*> modules;
     for (const auto chunk : route)
       modules.push_back(module_of[static_cast<std::size_t>(chunk)]);
-    const auto measured = kernels::nn::measure_footprints(stream, modules, inputs, kind);
+    const auto measured = kernels::nn::measure_footprints(stream, modules, with);
     for (std::size_t i = 0; i < route.size(); ++i)
       all[static_cast<std::size_t>(route[i])] = measured[i];
   }
@@ -45,18 +48,17 @@ struct rank_needs {
   double activation_bytes = 0; ///< for each activation, of whichever of its chunks
 };
 
-rank_needs needs_of(const pipeline_options& options, const model_layout& layout,
-                    const std::vector<footprint>& by_chunk, std::int32_t rank) {
-  const auto slots = options.optimizer->state_names().size();
+rank_needs needs_of(const model_layout& layout, const std::vector<footprint>& by_chunk,
+                    std::int32_t rank) {
   kernels::buffer_pool::task_demand neediest;
   std::size_t states = 0;
   std::size_t largest = 0;
   for (const auto& hosted : layout.chunks[static_cast<std::size_t>(rank)]) {
     const auto& of = by_chunk[static_cast<std::size_t>(hosted.chunk)];
-    states += of.state_bytes + slots * of.state_bytes / 2; // a state is as large as the value
+    states += of.state_bytes + of.beside_bytes;
     neediest.widen(of.demand);
     for (const auto& parameter : hosted.module->parameters())
-      largest = std::max(largest, parameter.value.bytes());
+      largest = std::max(largest, parameter.gradient.bytes());
   }
   const auto is_here = [&](const parameter_holder& holder) { return holder.rank == rank; };
   const bool shares = std::ranges::any_of(layout.shared, [&](const shared_parameter& each) {
@@ -94,7 +96,7 @@ void fit_credits_to_memory(pipeline_options& options, const batch_part& sample) 
   std::vector<double> activations(plan.chunks.size());
   std::vector<double> budgets;
   for (std::int32_t rank = 0; rank < plan.ranks; ++rank) {
-    const auto needs = needs_of(options, layout, by_chunk, rank);
+    const auto needs = needs_of(layout, by_chunk, rank);
     for (const auto& hosted : layout.chunks[static_cast<std::size_t>(rank)])
       activations[static_cast<std::size_t>(hosted.chunk)] =
         needs.activation_bytes + (is_at_an_end(plan, rank) ? sent_bytes(sample) : 0);

@@ -15,6 +15,7 @@ struct model_recipe {
   std::int64_t length = 128; ///< of an mlp, its features
   double dropout = 0;
   bool tied = true;
+  std::string precision = "float32"; ///< or "bfloat16", with float32 masters of the weights
 
   bool operator==(const model_recipe&) const = default;
 };

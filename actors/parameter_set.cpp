@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "kernels/copy.hpp"
+#include "kernels/nn/master.hpp"
 #include "kernels/ops/add.hpp"
+#include "kernels/ops/cast.hpp"
 #include "kernels/ops/sum_of_squares.hpp"
 
 namespace sluice::actors {
@@ -67,7 +69,8 @@ void parameter_set::complete(kernels::stream& on) {
       foreign_twins_ += static_cast<std::size_t>(std::ranges::count_if(
         found->holders, [&](const auto& holder) { return holder.rank != rank_; }));
     }
-    each.state = optimizer_->make_state(on, each.lead());
+    each.master = kernels::nn::make_master(on, each.lead());
+    each.state = optimizer_->make_state(on, each.updated());
     for (auto& slot : each.state)
       slot.set_use(buffer_use::parameter);
   }
@@ -137,23 +140,34 @@ std::vector<kernels::nn::parameter*> parameter_set::leads() const {
   return all;
 }
 
-void parameter_set::update(kernels::stream& on, const apply& with) {
+template <class Wanted>
+void parameter_set::update_those(kernels::stream& on, const apply& with, Wanted wanted) {
+  std::vector<kernels::nn::stateful_parameter> all;
   for (auto& each : entries_)
-    optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,
-                     with.gradient_scale);
+    if (wanted(each))
+      all.push_back({&each.updated(), each.state});
+  optimizer_->step_all(on, all, with.learning_rate, with.step + 1, with.gradient_scale);
+  std::vector<kernels::ops::rounding> copies;
+  for (auto& each : entries_)
+    if (each.master && wanted(each))
+      copies.push_back({each.master->value, each.lead().value});
+  kernels::ops::round_all(on, copies);
+}
+
+void parameter_set::update(kernels::stream& on, const apply& with) {
+  update_those(on, with, [](const entry&) { return true; });
 }
 
 void parameter_set::update_chunk(kernels::stream& on, std::int32_t chunk, const apply& with) {
   std::vector<twin> none;
-  for (auto& each : entries_) {
-    if (each.chunk != chunk)
-      continue;
-    combine(on, each, none);
-    optimizer_->step(on, each.lead(), each.state, with.learning_rate, with.step + 1,
-                     with.gradient_scale);
-    for (auto& [ordinal, of] : each.accumulators)
-      kernels::set_zero(of->gradient);
-  }
+  for (auto& each : entries_)
+    if (each.chunk == chunk)
+      combine(on, each, none);
+  update_those(on, with, [&](const entry& each) { return each.chunk == chunk; });
+  for (auto& each : entries_)
+    if (each.chunk == chunk)
+      for (auto& [ordinal, of] : each.accumulators)
+        kernels::set_zero(of->gradient);
 }
 
 std::vector<tensor> parameter_set::values(std::int32_t chunk) const {
@@ -192,12 +206,13 @@ tensor_list parameter_set::state_of(const std::string& name) const {
   const auto found = std::ranges::find(entries_, name, &entry::name);
   if (found == entries_.end())
     throw std::invalid_argument(fmt::format("rank {} holds no parameter {}", rank_, name));
-  tensor_list all{found->lead().value};
+  tensor_list all{found->kept()};
   all.insert(all.end(), found->state.begin(), found->state.end());
   return all;
 }
 
-void parameter_set::install(const std::string& name, const tensor_list& state) {
+void parameter_set::install(kernels::stream& on, const std::string& name,
+                            const tensor_list& state) {
   auto mine = state_of(name);
   if (state.size() != mine.size())
     throw std::invalid_argument(fmt::format("parameter {} comes with {} tensors, not {}: was it "
@@ -210,6 +225,11 @@ void parameter_set::install(const std::string& name, const tensor_list& state) {
                     kernels::name(mine[i].type()), to_string(mine[i].shape()),
                     kernels::name(state[i].type()), to_string(state[i].shape())));
     kernels::copy(state[i], mine[i]);
+  }
+  const auto found = std::ranges::find(entries_, name, &entry::name);
+  if (found->master) {
+    const kernels::ops::rounding copy{found->master->value, found->lead().value};
+    kernels::ops::round_all(on, std::span(&copy, 1));
   }
 }
 

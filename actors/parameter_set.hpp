@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,25 +93,34 @@ public:
   std::vector<std::string> owned_names() const;
   std::vector<std::string> optimizer_slots() const;
 
-  /// The value, then the optimizer's state. Errors: std::invalid_argument for a name not here.
+  /// The value (a bfloat16 parameter's float32 master), then the optimizer's state. Errors:
+  /// std::invalid_argument for a name not here.
   kernels::tensor_list state_of(const std::string& name) const;
 
   /// Errors: std::invalid_argument for other names, shapes, types or counts than state_of() gives.
-  void install(const std::string& name, const kernels::tensor_list& state);
+  void install(kernels::stream& on, const std::string& name, const kernels::tensor_list& state);
 
 private:
   struct entry;
   void combine(kernels::stream& on, entry& of, std::vector<twin>& received);
 
+  /// Updates the entries for which wanted(entry) holds, in one call of the optimizer.
+  template <class Wanted>
+  void update_those(kernels::stream& on, const apply& with, Wanted wanted);
+
   struct entry {
     std::string name;
     std::vector<std::pair<std::int32_t, kernels::nn::parameter*>> accumulators; ///< by ordinal
-    std::int32_t chunk = 0;                  ///< the first here that holds it
-    std::int32_t shared = -1;                ///< index into the shared parameters, or -1
-    bool owner = true;                       ///< this rank is the first holder
-    std::vector<kernels::tensor> state = {}; ///< of the optimizer
+    std::int32_t chunk = 0;                            ///< the first here that holds it
+    std::int32_t shared = -1;                          ///< index into the shared parameters, or -1
+    bool owner = true;                                 ///< this rank is the first holder
+    std::vector<kernels::tensor> state = {};           ///< of the optimizer
+    std::optional<kernels::nn::parameter> master = {}; ///< of a bfloat16 parameter
 
     kernels::nn::parameter& lead() const { return *accumulators.front().second; }
+    /// What the optimizer updates and a checkpoint holds.
+    kernels::nn::parameter& updated() { return master ? *master : lead(); }
+    const kernels::tensor& kept() const { return master ? master->value : lead().value; }
   };
 
   std::int32_t rank_;

@@ -192,8 +192,8 @@ void complete(pipeline_options& options) {
     throw std::invalid_argument("stages in other processes need the model and the optimizer as "
                                 "data");
   if (options.crew && options.device)
-    throw std::invalid_argument("stages in other processes compute on the processor: sockets do "
-                                "not read a GPU's memory");
+    throw std::invalid_argument("beside stages in other processes those of this one compute on the "
+                                "processor: have a worker on this host offer its GPUs");
   if (options.crew && options.placement.size() != static_cast<std::size_t>(options.plan.ranks))
     throw std::invalid_argument(
       fmt::format("{} places for {} stages", options.placement.size(), options.plan.ranks));
@@ -206,7 +206,8 @@ stage_recipe recipe_of(const pipeline_options& options, const model_layout& layo
                     .recompute = options.recompute,
                     .recompute_ranks = options.recompute_ranks,
                     .threads = options.threads,
-                    .memory_bytes = options.memory_bytes};
+                    .memory_bytes = options.memory_bytes,
+                    .values = options.values};
   for (const auto& layers : layout.part_layers)
     made.cut.push_back(layers.size());
   return made;

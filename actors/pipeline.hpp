@@ -56,7 +56,8 @@ struct pipeline_options {
   /// What a batch's inputs and targets are called, for layers that find their tensors by name
   /// (kernels/nn/ports.hpp). Others need none.
   kernels::nn::model_values values = {};
-  /// The model as data, in place of `layers`: what stages in other processes are made from.
+  /// The model as data: what stages in other processes are made from. `layers` may be left out
+  /// unless it is of a kind of your own (worker_config::models).
   std::optional<model_recipe> model = {};
 
   /// How many layers each of the plan's parts gets, by hand. Empty: by `layer_costs`.

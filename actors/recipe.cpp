@@ -20,6 +20,7 @@ constexpr std::int64_t most_chunks = 1 << 16;
 constexpr std::int64_t most_micro_batches = 1'000'000;
 constexpr std::int64_t most_lane_entries = 1 << 26;
 constexpr std::int64_t most_threads = 1024;
+constexpr std::int64_t most_values = 1024;
 
 void require_within(const char* what, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value < least || value > most)
@@ -50,7 +51,17 @@ void check_plan(const plan::plan& of) {
     throw std::invalid_argument("the plan cannot run: " + verdict.text);
 }
 
+kernels::dtype type_of(const std::string& precision) {
+  if (precision == "float32")
+    return kernels::dtype::float32;
+  if (precision == "bfloat16")
+    return kernels::dtype::bfloat16;
+  throw std::invalid_argument(
+    fmt::format("there is no precision '{}': float32 or bfloat16", precision));
+}
+
 void check_model(const model_recipe& of) {
+  type_of(of.precision);
   require_within("the number of layers", of.layers, 1, most_layers);
   require_within("the width", of.width, 1, most_width);
   require_within("the number of heads", of.heads, 1, most_width);
@@ -60,13 +71,17 @@ void check_model(const model_recipe& of) {
 
 } // namespace
 
-std::vector<kernels::nn::module_ptr> make_layers(const model_recipe& of) {
+std::vector<kernels::nn::module_ptr> make_layers(const model_recipe& of, const model_makers& more) {
+  if (const auto own = more.find(of.kind); own != more.end())
+    return own->second(of);
+  const auto type = type_of(of.precision);
   if (of.kind == "mlp")
     return kernels::nn::make_mlp({.features = of.length,
                                   .width = of.width,
                                   .layers = of.layers,
                                   .classes = of.vocabulary,
-                                  .dropout = of.dropout});
+                                  .dropout = of.dropout},
+                                 type);
   if (of.kind == "gpt")
     return kernels::nn::make_gpt({.vocabulary = of.vocabulary,
                                   .layers = of.layers,
@@ -74,8 +89,12 @@ std::vector<kernels::nn::module_ptr> make_layers(const model_recipe& of) {
                                   .heads = of.heads,
                                   .length = of.length,
                                   .dropout = of.dropout,
-                                  .tied = of.tied});
-  throw std::invalid_argument(fmt::format("there is no model '{}': gpt or mlp", of.kind));
+                                  .tied = of.tied},
+                                 type);
+  std::string known = "gpt, mlp";
+  for (const auto& [kind, make] : more)
+    known += ", " + kind;
+  throw std::invalid_argument(fmt::format("there is no model '{}': {}", of.kind, known));
 }
 
 std::shared_ptr<const kernels::nn::optimizer> make_optimizer(const optimizer_recipe& of) {
@@ -96,16 +115,20 @@ void check_recipe(const stage_recipe& of) {
     require_within("a part's number of layers", static_cast<std::int64_t>(size), 1, most_layers);
   for (const auto rank : of.recompute_ranks)
     require_within("a rank that recomputes", rank, 0, of.plan.ranks - 1);
+  for (const auto* names : {&of.values.inputs, &of.values.targets})
+    require_within("the number of inputs or targets", static_cast<std::int64_t>(names->size()), 0,
+                   most_values);
   make_optimizer(of.optimizer);
 }
 
-model_layout lay_out(const stage_recipe& of) {
+model_layout lay_out(const stage_recipe& of, const model_makers& more) {
   return lay_out({of.plan,
-                  [&] { return make_layers(of.model); },
+                  [&] { return make_layers(of.model, more); },
                   {of.cut.begin(), of.cut.end()},
                   {},
                   of.recompute,
-                  of.recompute_ranks});
+                  of.recompute_ranks,
+                  of.values});
 }
 
 } // namespace sluice::actors

@@ -48,14 +48,23 @@ bool inspect(Inspector& f, plan& x) {
 
 } // namespace sluice::plan
 
+namespace sluice::kernels::nn {
+
+template <class Inspector>
+bool inspect(Inspector& f, model_values& x) {
+  return f.object(x).fields(f.field("inputs", x.inputs), f.field("targets", x.targets));
+}
+
+} // namespace sluice::kernels::nn
+
 namespace sluice::actors {
 
 template <class Inspector>
 bool inspect(Inspector& f, model_recipe& x) {
-  return f.object(x).fields(f.field("kind", x.kind), f.field("vocabulary", x.vocabulary),
-                            f.field("layers", x.layers), f.field("width", x.width),
-                            f.field("heads", x.heads), f.field("length", x.length),
-                            f.field("dropout", x.dropout), f.field("tied", x.tied));
+  return f.object(x).fields(
+    f.field("kind", x.kind), f.field("vocabulary", x.vocabulary), f.field("layers", x.layers),
+    f.field("width", x.width), f.field("heads", x.heads), f.field("length", x.length),
+    f.field("dropout", x.dropout), f.field("tied", x.tied), f.field("precision", x.precision));
 }
 
 template <class Inspector>
@@ -70,7 +79,8 @@ bool inspect(Inspector& f, stage_recipe& x) {
                             f.field("optimizer", x.optimizer), f.field("cut", x.cut),
                             f.field("recompute", x.recompute),
                             f.field("recompute_ranks", x.recompute_ranks),
-                            f.field("threads", x.threads), f.field("memory_bytes", x.memory_bytes));
+                            f.field("threads", x.threads), f.field("memory_bytes", x.memory_bytes),
+                            f.field("values", x.values));
 }
 
 } // namespace sluice::actors

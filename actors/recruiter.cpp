@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "actors/run_edges.hpp"
+#include "actors/sequencer.hpp"
 #include "actors/text_of.hpp"
 #include "actors/worker.hpp"
 #include "net/tcp/address.hpp"
@@ -49,6 +50,11 @@ caf::result<hired> recruiter_state::on_hire(const hire& message) {
     found->ranks.push_back(static_cast<std::int32_t>(rank));
   }
   stages_.assign(order_->placement.size(), {});
+  try {
+    order_gpus();
+  } catch (const std::invalid_argument& why) {
+    return caf::make_error(unusable, std::string(why.what()));
+  }
   hiring_ = self_->make_response_promise();
   for (std::size_t i = 0; i < contracts_.size(); ++i)
     watcher_.watch(self_, contracts_[i].worker->actor,
@@ -57,22 +63,56 @@ caf::result<hired> recruiter_state::on_hire(const hire& message) {
   return caf::delegated<hired>{};
 }
 
+/// Which ranks are on GPUs, and who puts their transfers into one order, where NCCL is wanted and
+/// has something to carry. Errors: std::invalid_argument for two ranks on one GPU.
+void recruiter_state::order_gpus() {
+  gpus_ = {};
+  if (!order_->nccl)
+    return;
+  for (auto& each : contracts_) {
+    const auto& devices = each.worker->offer.devices;
+    each.gpu_ranks.clear();
+    if (devices.empty())
+      continue;
+    if (each.ranks.size() > devices.size())
+      throw std::invalid_argument(fmt::format(
+        "NCCL wants a GPU for each stage: the worker {} has {} for {} stages; give it fewer by "
+        "--placement, or leave --nccl out",
+        each.worker->address, devices.size(), each.ranks.size()));
+    each.gpu_ranks = each.ranks;
+    gpus_.ranks.insert(gpus_.ranks.end(), each.ranks.begin(), each.ranks.end());
+  }
+  std::ranges::sort(gpus_.ranks);
+  if (gpus_.ranks.size() < 2) {
+    gpus_.ranks.clear();
+    return;
+  }
+  gpus_.sequencer = spawn_sequencer(self_->system());
+  self_->link_to(gpus_.sequencer); // It ends with this actor.
+}
+
 void recruiter_state::request_leases() {
   unanswered_ = contracts_.size();
   all_answered_ = [this] { start_run_everywhere(); };
   for (std::size_t i = 0; i < contracts_.size(); ++i) {
     const auto& each = contracts_[i];
+    // One of the workers on GPUs makes what all of them meet by.
+    const bool makes_id = !gpus_.ranks.empty() && !each.gpu_ranks.empty()
+                       && each.gpu_ranks.front() == gpus_.ranks.front();
     lease_request request{.token = token_bytes_,
                           .owner = caf::actor_cast<caf::actor>(self_),
                           .holder = name_of_this_process(),
                           .recipe = order_->recipe,
                           .ranks = each.ranks,
                           .silence_ms = order_->silence.count(),
-                          .checksum = order_->checksum};
+                          .checksum = order_->checksum,
+                          .make_gpu_id = makes_id};
     compat::ask(self_, each.worker->actor, order_->deadline, std::move(request))
       .then(
         [this, i](const lease_grant& answer) {
           contracts_[i].tensor_port = answer.tensor_port;
+          if (!answer.gpu_id.empty())
+            gpus_.id = answer.gpu_id;
           if (answer.busy.empty())
             one_less();
           else
@@ -114,10 +154,10 @@ void recruiter_state::start_run_everywhere() {
     for (const auto rank : each.ranks)
       own.peers[rank] = beside(each.worker->address, each.tensor_port);
   unanswered_ = contracts_.size() + 1;
-  all_answered_ = [this] { hiring_.deliver(hired{std::move(stages_)}); };
+  all_answered_ = [this] { everybody_started(); };
   for (const auto& each : contracts_)
     compat::ask(self_, each.worker->actor, 2 * order_->deadline,
-                start_run{token_bytes_, peers_of(each), order_->deadline.count()})
+                start_run{token_bytes_, peers_of(each), order_->deadline.count(), gpus_})
       .then([this, &each](const run_started& answer) { started(each, answer); },
             [this, &each](const caf::error& why) {
               fail(
@@ -138,6 +178,13 @@ void recruiter_state::started(const contract& by, const run_started& answer) {
   for (std::size_t i = 0; i < by.ranks.size(); ++i)
     stages_[static_cast<std::size_t>(by.ranks[i])] = answer.stages[i];
   one_less();
+}
+
+void recruiter_state::everybody_started() {
+  for (const auto rank : gpus_.ranks)
+    compat::tell(self_, gpus_.sequencer, sequenced_stage{rank},
+                 stages_[static_cast<std::size_t>(rank)]);
+  hiring_.deliver(hired{std::move(stages_)});
 }
 
 void recruiter_state::one_less() {

@@ -35,6 +35,7 @@ struct hire_order {
   std::chrono::milliseconds deadline{};             ///< for each answer and for all connections
   std::chrono::milliseconds silence{};
   bool checksum = false;
+  bool nccl = false; ///< for tensors from GPU to GPU
 };
 
 /// To the recruiter. Answer: hired, or an error that says which worker failed and how.
@@ -65,15 +66,18 @@ private:
     const known_worker* worker;
     std::vector<std::int32_t> ranks;
     std::uint16_t tensor_port = 0;
-    bool gone = false; ///< it has ended, or the connection to it
+    std::vector<std::int32_t> gpu_ranks = {}; ///< of these, those on GPUs
+    bool gone = false;                        ///< it has ended, or the connection to it
   };
 
   caf::result<hired> on_hire(const hire& message);
   caf::result<caf::unit_t> on_dismiss();
 
+  void order_gpus();
   void request_leases();
   void start_run_everywhere();
   std::map<std::int32_t, std::string> peers_of(const contract& of) const;
+  void everybody_started();
   void started(const contract& by, const run_started& answer);
   void worker_gone(std::size_t which, const caf::error& reason);
   void one_less();
@@ -86,6 +90,7 @@ private:
   net::run_token token_{};
   std::vector<std::uint8_t> token_bytes_;
   std::vector<contract> contracts_;
+  gpu_order gpus_;
   std::vector<caf::actor> stages_;
   caf::response_promise hiring_;
   caf::response_promise dismissing_;

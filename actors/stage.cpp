@@ -52,15 +52,17 @@ void stage_state::guarded(Function body) {
 
 /// Tells the trainer what failed. lasting: no later step can run either.
 void stage_state::report(const std::string& what, bool lasting) {
-  const auto doing =
-    enqueued_.empty() ? std::string{} : plan::to_string(enqueued_.back().run.what) + ": ";
+  const auto doing = this->doing();
+  doing_.reset();
   interrupted_ = waits_for();
   enqueued_.clear();
   phase_ = phase::failed;
   if (trainer_)
     compat::tell(self_, trainer_,
                  stage_failed{epoch_, config_->rank,
-                              fmt::format("rank {}: {}{}", config_->rank, doing, what), lasting});
+                              fmt::format("rank {}: {}{}{}", config_->rank, doing,
+                                          doing.empty() ? "" : ": ", what),
+                              lasting});
   if (abort_pending_)
     finish_abort();
 }
@@ -223,6 +225,7 @@ bool stage_state::waits_patiently() {
 
 void stage_state::start(const plan::task& task, std::int64_t since_ns) {
   const bool split = run_->book.head(task.kind)->split;
+  doing_ = task;
   tell(&step_events::before_task, task);
   if (!enqueued_.empty())
     since_ns = std::max(since_ns, enqueued_.back().due_ns);
@@ -235,6 +238,7 @@ void stage_state::start(const plan::task& task, std::int64_t since_ns) {
   run_->book.finish(task); // for what follows it in the device's queue
   if (const auto what = transfer_of(task); what && what->to == config_->rank)
     endpoint_.send(*what, std::exchange(made.results, {}));
+  doing_.reset();
   const auto more = config_->extra_time ? config_->extra_time(task, split) : caf::timespan{0};
   if (more <= caf::timespan{0} && since_ns <= now_ns()) {
     made.due_ns = now_ns();
@@ -300,9 +304,11 @@ void stage_state::on_task_done(const task_done& message) {
       finish_abort();
     return;
   }
+  doing_ = done.run.what;
   tell(&step_events::after_task, done.run.what);
   if (const auto what = transfer_of(done.run.what); what && what->to != config_->rank)
     endpoint_.send(*what, std::move(done.results));
+  doing_.reset();
   advance(done.due_ns);
 }
 
@@ -367,8 +373,8 @@ void stage_state::finish_exchange() {
     if (loose_.size() < installing_.size())
       return;
     for (const auto& each : loose_)
-      work_.parameters().install(installing_.at(static_cast<std::size_t>(each.what.chunk)),
-                                 each.tensors);
+      work_.parameters().install(
+        work_.stream(), installing_.at(static_cast<std::size_t>(each.what.chunk)), each.tensors);
     loose_.clear();
     phase_ = phase::idle;
     compat::tell(self_, trainer_, state_installed{epoch_, config_->rank});
@@ -440,6 +446,18 @@ void stage_state::on_load_state(const load_state& message) {
 }
 
 // -- reports -----------------------------------------------------------------------------------
+
+/// The task that something failed in. What a device fails with shows when the next task is
+/// enqueued behind it: then both are named.
+std::string stage_state::doing() const {
+  if (!doing_)
+    return enqueued_.empty() ? "" : plan::to_string(enqueued_.front().run.what);
+  const auto named = plan::to_string(*doing_);
+  const bool enqueues = !enqueued_.empty() && enqueued_.back().run.what == *doing_;
+  return enqueues && enqueued_.size() > 1
+         ? fmt::format("{}, enqueued behind {}", named, plan::to_string(enqueued_.front().run.what))
+         : named;
+}
 
 std::string stage_state::waits_for() const {
   if (!enqueued_.empty())

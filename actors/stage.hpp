@@ -100,6 +100,7 @@ private:
   void exchange_twins();
   void finish_exchange();
   void finish_abort();
+  std::string doing() const;
   std::string waits_for() const;
   run& run_of(const begin_step& step);
   std::int32_t rank_of_chunk(std::int32_t chunk) const;
@@ -134,6 +135,7 @@ private:
     std::int64_t due_ns = 0;      ///< when an emulated one ends
   };
   std::deque<enqueued_task> enqueued_; ///< on the device, the one that it runs first
+  std::optional<plan::task> doing_;    ///< whose code this thread is in
   std::int64_t patient_until_ns_ = 0;  ///< a look_again is under way for then
   std::vector<executed_task> tasks_;
   std::vector<net::transfer> early_; ///< arrivals of a step whose begin is still under way

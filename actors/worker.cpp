@@ -24,6 +24,7 @@ struct worker_state::lease {
   std::vector<std::int32_t> ranks;
   model_layout layout;
   std::shared_ptr<net::tcp_network> network;
+  gpu_order gpus = {}; ///< by NCCL
   std::vector<caf::actor> stages;
   std::size_t living = 0; ///< stages
   caf::response_promise start = {};
@@ -56,6 +57,16 @@ void check_ranks(const lease_request& asked, std::int32_t offered) {
       fmt::format("asked for {} stages, but it hosts {} at most: give it fewer by --placement, or "
                   "start it with --slots {}",
                   once.size(), offered, once.size()));
+}
+
+void check_gpus(const gpu_order& order, std::int32_t ranks) {
+  const std::set<std::int32_t> once(order.ranks.begin(), order.ranks.end());
+  const bool sorted = std::ranges::equal(once, order.ranks);
+  if (!sorted || (sorted && !once.empty() && (*once.begin() < 0 || *once.rbegin() >= ranks)))
+    throw std::invalid_argument(
+      fmt::format("the ranks [{}] on GPUs, of a plan for {}", fmt::join(order.ranks, ", "), ranks));
+  if (!once.empty() && !order.sequencer)
+    throw std::invalid_argument("GPUs without a sequencer");
 }
 
 caf::error refusal(const std::exception& why) {
@@ -99,6 +110,7 @@ caf::result<worker_offer> worker_state::on_hello(const worker_hello& message) {
   return worker_offer{
     .name = config_->name,
     .stages = config_->stages,
+    .devices = config_->devices,
     .arithmetic = kernels::arithmetic(),
     .holder = lease_ ? lease_->holder : std::string{},
     .ranks = lease_ ? lease_->ranks : std::vector<std::int32_t>{},
@@ -113,8 +125,12 @@ caf::result<lease_grant> worker_state::on_request(const lease_request& message) 
     return lease_grant{.busy =
                          fmt::format("it is leased to {}{}", lease_->holder,
                                      lease_->ending.empty() ? "" : ", whose stages are ending")};
+  std::vector<std::uint8_t> gpu_id;
   try {
-    lease_ = make_lease(message);
+    auto made = make_lease(message);
+    if (message.make_gpu_id)
+      gpu_id = nccl().make_id();
+    lease_ = std::move(made);
   } catch (const std::exception& why) {
     log(fmt::format("refused {}: {}", message.holder, why.what()));
     return refusal(why);
@@ -126,7 +142,14 @@ caf::result<lease_grant> worker_state::on_request(const lease_request& message) 
   log(fmt::format("leased to {}: rank{} {} of {} under {}", lease_->holder,
                   lease_->ranks.size() == 1 ? "" : "s", fmt::join(lease_->ranks, ", "),
                   lease_->recipe.plan.ranks, lease_->recipe.plan.schedule));
-  return lease_grant{.tensor_port = net::parse_address(lease_->network->address()).port};
+  return lease_grant{.tensor_port = net::parse_address(lease_->network->address()).port,
+                     .gpu_id = std::move(gpu_id)};
+}
+
+const net::gpu_channels& worker_state::nccl() const {
+  if (!config_->gpus.make_id || config_->devices.empty())
+    throw std::invalid_argument("it has no GPUs, or was built without NCCL");
+  return config_->gpus;
 }
 
 std::unique_ptr<worker_state::lease> worker_state::make_lease(const lease_request& message) const {
@@ -140,7 +163,7 @@ std::unique_ptr<worker_state::lease> worker_state::make_lease(const lease_reques
   made->holder = message.holder.substr(0, 200);
   made->recipe = message.recipe;
   made->ranks = message.ranks;
-  made->layout = lay_out(made->recipe);
+  made->layout = lay_out(made->recipe, config_->models);
   auto options = config_->tensors;
   options.checksum = message.checksum;
   options.silence =
@@ -155,6 +178,8 @@ caf::result<run_started> worker_state::on_start(const start_run& message) {
   if (lease_->start.pending() || !lease_->stages.empty())
     return caf::make_error(caf::sec::invalid_argument, "the run has been started already");
   try {
+    check_gpus(message.gpus, lease_->recipe.plan.ranks);
+    lease_->gpus = message.gpus;
     const auto deadline = std::clamp<std::int64_t>(message.deadline_ms, 1, 3'600'000);
     lease_->network->start(
       {.token = token_of(message.token),
@@ -188,11 +213,33 @@ void worker_state::on_connections(const connections_made& message) {
   lease_->start.deliver(run_started{lease_->stages});
 }
 
+/// The channels of this worker's ranks: sockets, and NCCL for those on GPUs if the order says so.
+std::shared_ptr<net::network> worker_state::channels() const {
+  const auto& gpus = lease_->gpus;
+  const bool by_nccl = std::ranges::any_of(
+    lease_->ranks, [&](auto rank) { return std::ranges::binary_search(gpus.ranks, rank); });
+  if (!by_nccl)
+    return lease_->network;
+  auto made = nccl().connect({gpus.ranks, gpus.id, lease_->network});
+  made->order_by(
+    [to = gpus.sequencer](const net::offer& what) { compat::anon_tell(to, transfer_ready{what}); });
+  return made;
+}
+
+std::shared_ptr<kernels::device> worker_state::device_of(std::int32_t rank) const {
+  const auto& names = config_->devices;
+  if (names.empty())
+    return kernels::make_cpu_device();
+  const auto place = std::ranges::find(lease_->ranks, rank) - lease_->ranks.begin();
+  return config_->open_device(names[static_cast<std::size_t>(place) % names.size()]);
+}
+
 void worker_state::start_stages() {
   const auto& recipe = lease_->recipe;
   const stage_materials materials{.training = recipe.plan,
                                   .optimizer = make_optimizer(recipe.optimizer),
-                                  .network = lease_->network,
+                                  .network = channels(),
+                                  .device = [this](auto rank) { return device_of(rank); },
                                   .threads = recipe.threads,
                                   .memory_bytes = recipe.memory_bytes};
   for (const auto rank : lease_->ranks) {

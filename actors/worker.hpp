@@ -8,6 +8,7 @@
 
 #include "actors/caf_compat.hpp"
 #include "actors/worker_messages.hpp"
+#include "net/gpu_channels.hpp"
 #include "net/tcp.hpp"
 
 namespace sluice::actors {
@@ -16,6 +17,11 @@ namespace sluice::actors {
 struct worker_config {
   std::string name;        ///< as others see it: "host, process 4711"
   std::int32_t stages = 1; ///< that it hosts at once
+  /// Of its stages, one after another and again from the first. Empty: the processor.
+  std::vector<std::string> devices = {};
+  std::function<std::shared_ptr<kernels::device>(const std::string&)> open_device = {};
+  model_makers models = {};    ///< beside gpt and mlp, by the kind that a recipe names
+  net::gpu_channels gpus = {}; ///< between those of several processes; empty: sockets only
   /// Of the tensor sockets; the listening port must be 0: each lease has a port of its own.
   net::tcp_options tensors = {};
   std::function<void(const std::string&)> log =
@@ -49,6 +55,9 @@ private:
   void on_connections(const connections_made& message);
 
   std::unique_ptr<lease> make_lease(const lease_request& message) const;
+  const net::gpu_channels& nccl() const;
+  std::shared_ptr<net::network> channels() const;
+  std::shared_ptr<kernels::device> device_of(std::int32_t rank) const;
   void start_stages();
   void end(const std::string& why);
   void stage_ended();

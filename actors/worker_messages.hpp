@@ -27,7 +27,7 @@
 namespace sluice::actors {
 
 /// Raised with every change of a message that passes between processes.
-inline constexpr std::uint32_t control_version = 1;
+inline constexpr std::uint32_t control_version = 2;
 
 /// Stays the same in every version, so that another one is told so. Answer: worker_offer.
 struct worker_hello {
@@ -37,8 +37,10 @@ struct worker_hello {
 /// A worker's devices, and who has them.
 struct worker_offer {
   std::uint32_t version = control_version;
-  std::string name = {};                ///< "host, process 4711"
-  std::int32_t stages = 0;              ///< that it hosts at once
+  std::string name = {};   ///< "host, process 4711"
+  std::int32_t stages = 0; ///< that it hosts at once
+  /// Of the stages of a lease, one after another and again from the first: "cuda:0". Empty: cpu.
+  std::vector<std::string> devices = {};
   std::string arithmetic = {};          ///< what decides the bits of results; equal on all workers
   std::string holder = {};              ///< who has leased it; empty: it is free
   std::vector<std::int32_t> ranks = {}; ///< that it hosts now
@@ -54,11 +56,20 @@ struct lease_request {
   std::vector<std::int32_t> ranks = {}; ///< of the recipe's plan, to be hosted here
   std::int64_t silence_ms = 0;          ///< see net::tcp_options
   bool checksum = false;
+  bool make_gpu_id = false; ///< of the run, for NCCL
 };
 
 struct lease_grant {
-  std::uint16_t tensor_port = 0; ///< at the host by which the worker was reached
-  std::string busy = {};         ///< not granted: who has the worker just now
+  std::uint16_t tensor_port = 0;         ///< at the host by which the worker was reached
+  std::string busy = {};                 ///< not granted: who has the worker just now
+  std::vector<std::uint8_t> gpu_id = {}; ///< if asked for
+};
+
+/// The GPUs of a run whose tensors go by NCCL.
+struct gpu_order {
+  std::vector<std::int32_t> ranks = {}; ///< on GPUs, ascending; empty: tensors go by sockets
+  std::vector<std::uint8_t> id = {};    ///< that NCCL's processes meet by
+  caf::actor sequencer = {};            ///< puts their transfers into one order
 };
 
 /// Makes all connections and starts the stages. Answer: run_started, after the connections are
@@ -67,6 +78,7 @@ struct start_run {
   std::vector<std::uint8_t> token = {};
   std::map<std::int32_t, std::string> peers = {}; ///< addresses of the other ranks' processes
   std::int64_t deadline_ms = 0;
+  gpu_order gpus = {};
 };
 
 struct run_started {
@@ -112,9 +124,9 @@ bool inspect(Inspector& f, worker_hello& x) {
 template <class Inspector>
 bool inspect(Inspector& f, worker_offer& x) {
   return f.object(x).fields(f.field("version", x.version), f.field("name", x.name),
-                            f.field("stages", x.stages), f.field("arithmetic", x.arithmetic),
-                            f.field("holder", x.holder), f.field("ranks", x.ranks),
-                            f.field("now_ns", x.now_ns));
+                            f.field("stages", x.stages), f.field("devices", x.devices),
+                            f.field("arithmetic", x.arithmetic), f.field("holder", x.holder),
+                            f.field("ranks", x.ranks), f.field("now_ns", x.now_ns));
 }
 
 template <class Inspector>
@@ -122,18 +134,25 @@ bool inspect(Inspector& f, lease_request& x) {
   return f.object(x).fields(f.field("token", x.token), f.field("owner", x.owner),
                             f.field("holder", x.holder), f.field("recipe", x.recipe),
                             f.field("ranks", x.ranks), f.field("silence_ms", x.silence_ms),
-                            f.field("checksum", x.checksum));
+                            f.field("checksum", x.checksum), f.field("make_gpu_id", x.make_gpu_id));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, lease_grant& x) {
-  return f.object(x).fields(f.field("tensor_port", x.tensor_port), f.field("busy", x.busy));
+  return f.object(x).fields(f.field("tensor_port", x.tensor_port), f.field("busy", x.busy),
+                            f.field("gpu_id", x.gpu_id));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, gpu_order& x) {
+  return f.object(x).fields(f.field("ranks", x.ranks), f.field("id", x.id),
+                            f.field("sequencer", x.sequencer));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, start_run& x) {
   return f.object(x).fields(f.field("token", x.token), f.field("peers", x.peers),
-                            f.field("deadline_ms", x.deadline_ms));
+                            f.field("deadline_ms", x.deadline_ms), f.field("gpus", x.gpus));
 }
 
 template <class Inspector>

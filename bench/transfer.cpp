@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
-#include <semaphore>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -18,7 +19,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/iperf3.hpp"
+#include "bench/iperf.hpp"
 #include "bench/rounds.hpp"
 #include "kernels/buffer_pool.hpp"
 #include "net/tcp.hpp"
@@ -32,6 +33,9 @@ using clock = std::chrono::steady_clock;
 double seconds_since(clock::time_point begun) {
   return std::chrono::duration<double>(clock::now() - begun).count();
 }
+
+/// Receive slots of the edge: what the first one of four stages has.
+constexpr std::uint32_t slots = 4;
 
 /// Something that carries `count` blocks of `bytes` from one thread to another.
 class carrier {
@@ -103,10 +107,45 @@ private:
   int sender_ = -1;
   int receiver_ = -1;
   std::vector<char> from_;
-  std::array<std::vector<char>, 2> to_;
+  std::array<std::vector<char>, slots> to_;
 };
 
 // -- an edge -----------------------------------------------------------------------------------
+
+/// Counts what has arrived. Sleeps while there is nothing, as an actor does: std's semaphore spins,
+/// on a core that the network's threads need.
+class arrivals {
+public:
+  void add() {
+    {
+      const std::lock_guard lock(guard_);
+      ++count_;
+    }
+    changed_.notify_one();
+  }
+
+  void fail(const std::string& what) {
+    {
+      const std::lock_guard lock(guard_);
+      failure_ = what;
+    }
+    changed_.notify_one();
+  }
+
+  void wait_for_one() {
+    std::unique_lock lock(guard_);
+    changed_.wait(lock, [this] { return count_ > 0 || !failure_.empty(); });
+    if (!failure_.empty())
+      throw std::runtime_error(failure_);
+    --count_;
+  }
+
+private:
+  std::mutex guard_;
+  std::condition_variable changed_;
+  std::size_t count_ = 0;
+  std::string failure_;
+};
 
 /// One edge between two networks; the receiving rank's owner has a thread, as a stage has.
 class tensor_edge final : public carrier {
@@ -120,19 +159,15 @@ public:
     net::tcp_run run{net::make_run_token(),
                      {0},
                      {{1, receiver_->address()}},
-                     {{{net::payload::activation, 0, 1, 1}, 2, {}}},
+                     {{{net::payload::activation, 0, 1, 1}, slots, {}}},
                      std::chrono::seconds{10}};
     std::thread sending([this, run] { sender_->connect(run); });
     run.hosted = {1};
     run.peers = {{0, sender_->address()}};
     receiver_->connect(run);
     sending.join();
-    receiver_->at(1).listen({.arrived = [this](const net::transfer&) { arrived_.release(); },
-                             .failed =
-                               [this](const std::string& what) {
-                                 failure_ = what;
-                                 arrived_.release();
-                               }});
+    receiver_->at(1).listen({.arrived = [this](const net::transfer&) { arrived_.add(); },
+                             .failed = [this](const std::string& what) { arrived_.fail(what); }});
   }
 
   double carry(std::size_t bytes, std::size_t count) override {
@@ -143,9 +178,7 @@ public:
     for (std::size_t i = 0; i < count; ++i)
       sender_->at(0).send(name(i), {data});
     for (std::size_t i = 0; i < count; ++i) {
-      arrived_.acquire();
-      if (!failure_.empty())
-        throw std::runtime_error(failure_);
+      arrived_.wait_for_one();
       receiver_->at(1).take(name(i), pool_);
     }
     return seconds_since(begun);
@@ -157,8 +190,7 @@ private:
   }
 
   kernels::buffer_pool pool_{kernels::make_cpu_device()};
-  std::counting_semaphore<> arrived_{0};
-  std::string failure_;
+  arrivals arrived_;
   std::uint64_t epoch_ = 0;
   std::unique_ptr<net::tcp_network> sender_;
   std::unique_ptr<net::tcp_network> receiver_;
@@ -193,12 +225,11 @@ std::string size_name(std::size_t bytes) {
                            : fmt::format("{} MiB", bytes >> 20);
 }
 
-void measure(std::vector<column>& columns, const iperf3& known_tool, std::size_t bytes,
+void measure(std::vector<column>& columns, const iperf& known_tool, std::size_t bytes,
              std::size_t rounds, std::vector<measurement>& into) {
   constexpr std::size_t volume = std::size_t{256} << 20;
   const auto count = volume / bytes;
-  const auto block = std::min(bytes, iperf3::largest_block_bytes);
-  series peer{fmt::format("iperf3 in blocks of {}", size_name(block))};
+  series peer{fmt::format("iperf in blocks of {}", size_name(bytes))};
   std::vector<series> all;
   for (auto& each : columns) {
     all.push_back({fmt::format("{}, {}", each.name, size_name(bytes))});
@@ -209,11 +240,11 @@ void measure(std::vector<column>& columns, const iperf3& known_tool, std::size_t
       all[i].by_round.push_back(static_cast<double>(volume) / 1e9
                                 / columns[i].carries->carry(bytes, count));
     if (known_tool.is_there())
-      peer.by_round.push_back(known_tool.bytes_per_second(block, volume) / 1e9);
+      peer.by_round.push_back(known_tool.bytes_per_second(bytes, volume) / 1e9);
   }
   for (const auto& each : all)
     into.push_back(compare(each, "GB/s", peer));
-  // Of the same size in any case, and there without iperf3 too.
+  // There without iperf, too.
   const auto& plain = all.back();
   all.front().name = fmt::format("edge beside plain sockets, {}", size_name(bytes));
   into.push_back(compare(all.front(), "GB/s", {"plain sockets", plain.by_round}));
@@ -222,7 +253,7 @@ void measure(std::vector<column>& columns, const iperf3& known_tool, std::size_t
 } // namespace
 
 std::vector<measurement> measure_transfers(const workshop& in, std::size_t rounds) {
-  const iperf3 known_tool;
+  const iperf known_tool;
   auto columns = make_columns(in);
   std::vector<measurement> lines;
   for (const auto bytes : {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{16} << 20})

@@ -156,7 +156,7 @@ void bench_transfer(std::size_t rounds, const outputs& to) {
   const bench::workshop in;
   auto lines = bench::measure_transfers(in, rounds);
   std::ranges::move(bench::measure_control_messages(in, rounds), std::back_inserter(lines));
-  show(lines, to, "no iperf3 here");
+  show(lines, to, "no iperf here");
 }
 
 void add_span(CLI::App& bench, std::shared_ptr<outputs> to) {

@@ -56,6 +56,21 @@ void check_one(const std::string& device) {
                 device));
 }
 
+std::vector<std::string> check_list(const std::string& devices) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= devices.size();) {
+    const auto end = std::min(devices.find(',', begin), devices.size());
+    names.push_back(devices.substr(begin, end - begin));
+    if (actors::is_emulated(names.back()))
+      throw usage_error(fmt::format("--device {}: an emulated device stands for all stages of one "
+                                    "process and is not mixed with others; give it alone",
+                                    names.back()));
+    check_one(names.back());
+    begin = end + 1;
+  }
+  return names;
+}
+
 struct found_device {
   std::string name;
   bool usable;
@@ -96,23 +111,26 @@ void list_devices(const std::string& json) {
 } // namespace
 
 std::vector<std::string> check_devices(const std::string& devices, int stages) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin <= devices.size();) {
-    const auto end = std::min(devices.find(',', begin), devices.size());
-    names.push_back(devices.substr(begin, end - begin));
-    if (actors::is_emulated(names.back()))
-      throw usage_error(fmt::format("--device {}: an emulated device stands for all stages and is "
-                                    "not mixed with others; give it alone",
-                                    names.back()));
-    check_one(names.back());
-    begin = end + 1;
-  }
+  auto names = check_list(devices);
   const auto count = static_cast<int>(names.size());
   if (count != 1 && count != stages)
     throw usage_error(fmt::format("--device {}: {} devices for {} stages; give one for all or one "
                                   "for each",
                                   devices, count, stages));
   names.resize(static_cast<std::size_t>(stages), names.front());
+  return names;
+}
+
+std::vector<std::string> check_offered_devices(const std::string& devices) {
+  auto names = check_list(devices);
+  if (names == std::vector<std::string>{"cpu"})
+    return {};
+  if (std::ranges::count(names, "cpu") > 0)
+    throw usage_error(
+      fmt::format("--device {}: a worker offers cpu or GPUs; start two for both", devices));
+  if (std::set(names.begin(), names.end()).size() != names.size())
+    throw usage_error(
+      fmt::format("--device {}: a GPU is there twice; its stages share it in any case", devices));
   return names;
 }
 

@@ -16,6 +16,10 @@ namespace sluice::cli {
 /// written.
 std::vector<std::string> check_devices(const std::string& devices, int stages);
 
+/// Checks a worker's `--device`: `cpu`, or a list of GPUs. Returns their names; none for `cpu`.
+/// Errors: usage_error as above.
+std::vector<std::string> check_offered_devices(const std::string& devices);
+
 /// One device for a measurement: `cpu` or `cuda:N`. Errors: usage_error as above.
 std::shared_ptr<kernels::device> open_device(const std::string& device);
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "cli/gpus.hpp"
 #include "kernels/cuda/device.hpp"
@@ -21,7 +22,8 @@ gpu_list list_gpus() {
 }
 
 std::shared_ptr<kernels::device> open_gpu(int index) {
-  return std::make_shared<kernels::cuda::device>(index);
+  return std::make_shared<kernels::cuda::device>(
+    index, [](const std::string& what) { spdlog::info("{}", what); });
 }
 
 std::shared_ptr<net::network> gpu_network(std::int32_t stages,
@@ -33,6 +35,10 @@ std::shared_ptr<net::network> gpu_network(std::int32_t stages,
   options.gpu_ranks = std::move(gpu_ranks);
   options.others = std::move(local);
   return net::make_nccl_network(std::move(options));
+}
+
+net::gpu_channels gpu_channels() {
+  return net::nccl_channels();
 }
 
 } // namespace sluice::cli

@@ -18,4 +18,8 @@ std::shared_ptr<net::network> gpu_network(std::int32_t stages, std::vector<std::
   return net::make_local_network(stages + 1);
 }
 
+net::gpu_channels gpu_channels() {
+  return {};
+}
+
 } // namespace sluice::cli

@@ -63,6 +63,9 @@ void add_host_options(CLI::App& to, host_options& hosts) {
     "one of several processes that torchrun, mpirun, srun or Kubernetes has started: rank "
     "0 trains, all host stages");
   to.add_flag("--checksum", hosts.checksum, "check tensors between processes by a checksum");
+  to.add_flag("--nccl", hosts.nccl,
+              "tensors between GPUs of several workers go by NCCL, which does not encrypt and lets "
+              "anybody connect; without it by the sockets");
 }
 
 std::vector<std::string> checked_workers(const std::vector<std::string>& workers) {

@@ -30,6 +30,7 @@ struct host_options {
   double join_deadline = 10; ///< seconds
   std::string on_fault = "continue";
   bool checksum = false;
+  bool nccl = false;
   bool from_environment = false;
 
   bool given() const { return !workers.empty() || !placement.empty(); }

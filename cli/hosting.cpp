@@ -47,8 +47,8 @@ hosting::hosting(const host_options& options, int stages)
 }
 
 hosting::called hosting::call() const {
-  auto crew = std::make_shared<actors::crew>(
-    actors::crew_options{.workers = workers_, .hosts = meeting_, .checksum = options_.checksum});
+  auto crew = std::make_shared<actors::crew>(actors::crew_options{
+    .workers = workers_, .hosts = meeting_, .checksum = options_.checksum, .nccl = options_.nccl});
   auto roll = crew->call(actors::call_for::work, milliseconds_of(options_.join_deadline));
   compare_arithmetic(roll);
   return {std::move(crew), std::move(roll)};
@@ -73,6 +73,11 @@ hosting::muster hosting::all() const {
                                     "--listen {}`, or leave it out",
                                     each.address, each.problem, each.address));
   check_slots(roll);
+  if (options_.nccl && std::ranges::all_of(roll, [](const actors::roll_entry& each) {
+        return each.offer.devices.empty();
+      }))
+    throw usage_error("--nccl: no worker offers a GPU; start them with --device cuda:0, or leave "
+                      "--nccl out");
   return {std::move(crew), placement_};
 }
 

@@ -31,11 +31,20 @@ actors::model_recipe model_of(const recipe& what) {
           .heads = what.heads,
           .length = what.length,
           .dropout = what.dropout,
-          .tied = what.tied};
+          .tied = what.tied,
+          .precision = what.precision};
 }
 
 actors::optimizer_recipe update_of(const recipe& what) {
   return {.kind = what.optimizer, .weight_decay = what.weight_decay, .momentum = 0.9};
+}
+
+double state_factor(const recipe& what) {
+  const double value = what.precision == "bfloat16" ? 2 : 4;
+  const double master = what.precision == "bfloat16" ? 4 : 0;
+  const auto slots = actors::make_optimizer(update_of(what))->state_names().size();
+  constexpr double gradient = 4;
+  return (value + master + gradient + 4 * static_cast<double>(slots)) / value;
 }
 
 kernels::nn::lr_schedule make_lr_schedule(const recipe& what) {

@@ -22,6 +22,10 @@ std::vector<kernels::nn::module_ptr> make_layers(const recipe& what);
 actors::model_recipe model_of(const recipe& what);
 actors::optimizer_recipe update_of(const recipe& what);
 
+/// Bytes of weights, masters, gradients and the optimizer's state, for each byte of weights that
+/// the layers compute with.
+double state_factor(const recipe& what);
+
 kernels::nn::lr_schedule make_lr_schedule(const recipe& what);
 
 /// Turns text into what the network takes: a GPT gets ids and the ids that follow, an MLP the

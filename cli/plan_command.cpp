@@ -15,6 +15,7 @@
 #include "cli/atomic_file.hpp"
 #include "cli/failure.hpp"
 #include "cli/layer_profile.hpp"
+#include "cli/model.hpp"
 #include "cli/plan_options.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/proposal.hpp"
@@ -90,6 +91,8 @@ private:
     plan::search_request wanted;
     wanted.layers = profile_.layers;
     wanted.devices = devices(ranks);
+    if (profile_.measured)
+      wanted.state_factor = state_factor(*profile_.measured);
     wanted.batch = options_.micro_batches > 0 ? options_.micro_batches : 8;
     wanted.between = {.latency = options_.link_latency, .bandwidth = options_.link_bandwidth};
     wanted.schedules = options_.compare;
@@ -217,6 +220,8 @@ void add_model(CLI::App& to, recipe& what, std::string& model) {
   to.add_option("--width", what.width, "of the model")->check(CLI::PositiveNumber);
   to.add_option("--heads", what.heads, "of the model")->check(CLI::PositiveNumber);
   to.add_option("--length", what.length, "of a sequence of the model")->check(CLI::PositiveNumber);
+  to.add_option("--precision", what.precision, "of the model's layers: float32 or bfloat16")
+    ->check(CLI::IsMember({"float32", "bfloat16"}));
   to.add_option("--micro-batch-size", what.micro_batch_size, "sequences in a micro-batch")
     ->check(CLI::PositiveNumber);
 }

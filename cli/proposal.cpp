@@ -67,6 +67,8 @@ std::string train_command_line(const plan::proposal& of, const recipe& measured)
                 measured.model, measured.layers, measured.width, measured.heads, measured.length,
                 measured.optimizer, measured.micro_batch_size * of.merged, of.made.micro_batches,
                 of.made.ranks, of.made.schedule);
+  if (measured.precision != "float32")
+    line += fmt::format(" --precision {}", measured.precision);
   if (measured.dropout > 0)
     line += fmt::format(" --dropout {}", measured.dropout);
   if (chunks_are_free(of.made.schedule))

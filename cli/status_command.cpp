@@ -34,6 +34,12 @@ std::string state_of(const actors::roll_entry& of) {
   return fmt::format("stages {} of {}", fmt::join(of.offer.ranks, ", "), of.offer.holder);
 }
 
+std::vector<std::string> devices_of(const actors::roll_entry& of) {
+  if (!of.problem.empty())
+    return {};
+  return of.offer.devices.empty() ? std::vector<std::string>{"cpu"} : of.offer.devices;
+}
+
 nlohmann::json to_json(const std::vector<actors::roll_entry>& roll) {
   auto all = nlohmann::json::array();
   for (const auto& each : roll) {
@@ -43,6 +49,7 @@ nlohmann::json to_json(const std::vector<actors::roll_entry>& roll) {
                    {"free", there && each.offer.holder.empty()},
                    {"name", each.offer.name},
                    {"slots", each.offer.stages},
+                   {"devices", devices_of(each)},
                    {"holder", each.offer.holder},
                    {"stages", each.offer.ranks},
                    {"arithmetic", each.offer.arithmetic},
@@ -52,10 +59,11 @@ nlohmann::json to_json(const std::vector<actors::roll_entry>& roll) {
 }
 
 void show(const std::vector<actors::roll_entry>& roll) {
-  table shown({"worker", "process", "slots", "state"});
+  table shown({"worker", "process", "slots", "devices", "state"});
   for (const auto& each : roll)
     shown.add({each.address, each.offer.name,
-               each.problem.empty() ? fmt::format("{}", each.offer.stages) : "", state_of(each)});
+               each.problem.empty() ? fmt::format("{}", each.offer.stages) : "",
+               fmt::format("{}", fmt::join(devices_of(each), ", ")), state_of(each)});
   fmt::print("{}", shown.text());
 }
 

@@ -26,6 +26,7 @@ void for_each_key(Recipe& of, Function with) {
   with("length", of.length);
   with("dropout", of.dropout);
   with("tied", of.tied);
+  with("precision", of.precision);
   with("micro-batch-size", of.micro_batch_size);
   with("micro-batches", of.micro_batches);
   with("optimizer", of.optimizer);
@@ -60,6 +61,10 @@ void add_recipe_options(CLI::App& to, recipe& what) {
       share_below_one());
   add(to, "--tied", what.tied, "whether a gpt's output matrix is its embedding", "true|false",
       one_of({"true", "false"}));
+  add(to, "--precision", what.precision,
+      "of weights and activations in the layers: float32, or bfloat16, which keeps float32 masters "
+      "of the weights",
+      "NAME", one_of({"float32", "bfloat16"}));
   add(to, "--micro-batch-size", what.micro_batch_size, "sequences in one micro-batch", "N",
       whole_number(1, 1'000'000));
   add(to, "--micro-batches", what.micro_batches, "micro-batches in one step", "M",

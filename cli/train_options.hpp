@@ -23,6 +23,7 @@ struct recipe {
   std::int64_t length = 128;
   double dropout = 0.0;
   bool tied = true;
+  std::string precision = "float32";
   std::int64_t micro_batch_size = 4;
   int micro_batches = 8;
   std::string optimizer = "adamw";

@@ -10,7 +10,9 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/worker.hpp"
+#include "cli/devices.hpp"
 #include "cli/failure.hpp"
+#include "cli/gpus.hpp"
 #include "cli/host_options.hpp"
 #include "cli/option_checks.hpp"
 #include "net/probe.hpp"
@@ -59,19 +61,14 @@ void wait_until_stopped() {
 }
 
 int run_worker(const worker_options& options) {
-  if (options.device != "cpu")
-    throw usage_error(
-      fmt::format("--device {}: a worker's stages run on cpu; stages on GPUs run in "
-                  "one process, by `sluice train --device cuda:0,cuda:1` without "
-                  "workers",
-                  options.device));
   const auto meeting = options.meeting.hosts();
   const auto at = checked_address(options, meeting.tls.has_value());
   if (options.quiet)
     spdlog::set_level(spdlog::level::warn);
+  const auto offer = worker_offer_of(meeting, at.host, options.slots);
+  offer->devices = check_offered_devices(options.device);
   actors::host_system hosts(meeting);
-  const actors::scoped_worker worker(hosts.system(),
-                                     worker_offer_of(meeting, at.host, options.slots));
+  const actors::scoped_worker worker(hosts.system(), offer);
   const auto port = hosts.publish(worker.actor(), at);
   fmt::print("listening on {}\n", net::to_string({at.host, port, {}}));
   std::fflush(stdout);
@@ -81,11 +78,13 @@ int run_worker(const worker_options& options) {
 
 } // namespace
 
-std::shared_ptr<const actors::worker_config>
+std::shared_ptr<actors::worker_config>
 worker_offer_of(const actors::host_options& meeting, const std::string& host, std::int32_t slots) {
   auto config = std::make_shared<actors::worker_config>();
   config->name = actors::name_of_this_process();
   config->stages = slots;
+  config->open_device = open_device;
+  config->gpus = gpu_channels();
   config->tensors.listen = net::to_string({host, 0, {}});
   config->tensors.tls = meeting.tls;
   config->tensors.log = [](const std::string& line) { spdlog::warn("tensor port: {}", line); };
@@ -104,7 +103,8 @@ void add_worker_command(CLI::App& app, int& exit_code) {
   command->add_option("--slots", options->slots, "stages that it hosts at once")
     ->type_name("N")
     ->check(whole_number(1, 4096));
-  command->add_option("--device", options->device, "of its stages: cpu");
+  command->add_option("--device", options->device,
+                      "of its stages: cpu, or GPUs that they get in turn: cuda:0,cuda:1");
   command->add_flag("--quiet", options->quiet, "log only what is wrong");
   add_meeting_options(*command, options->meeting);
   command->callback([options, &exit_code] { exit_code = run_worker(*options); });

@@ -7,7 +7,12 @@
 
 namespace sluice::kernels {
 
-void copy(const tensor& from, tensor& to) {
+namespace {
+
+/// How bytes come to the processor.
+using reading = void (device::*)(void* to, const void* from, std::size_t bytes);
+
+void copy_by(reading read, const tensor& from, tensor& to) {
   if (from.type() != to.type() || from.elements() != to.elements())
     throw std::invalid_argument(fmt::format("copy: {} of {} into {} of {}", to_string(from.shape()),
                                             name(from.type()), to_string(to.shape()),
@@ -21,18 +26,32 @@ void copy(const tensor& from, tensor& to) {
   } else if (source->is_host()) {
     target->upload(into, bytes, from.bytes());
   } else if (target->is_host()) {
-    source->download(into, bytes, from.bytes());
+    (source->*read)(into, bytes, from.bytes());
   } else {
     std::vector<std::byte> between(from.bytes());
-    source->download(between.data(), bytes, between.size());
+    (source->*read)(between.data(), bytes, between.size());
     target->upload(into, between.data(), between.size());
   }
 }
 
-tensor copied(buffer_pool& pool, const tensor& from) {
+tensor copied_by(reading read, buffer_pool& pool, const tensor& from) {
   auto made = pool.allocate(from.type(), from.shape());
-  copy(from, made);
+  copy_by(read, from, made);
   return made;
+}
+
+} // namespace
+
+void copy(const tensor& from, tensor& to) {
+  copy_by(&device::download, from, to);
+}
+
+tensor copied(buffer_pool& pool, const tensor& from) {
+  return copied_by(&device::download, pool, from);
+}
+
+tensor transferred(buffer_pool& pool, const tensor& from) {
+  return copied_by(&device::fetch, pool, from);
 }
 
 tensor copied(stream& on, const tensor& from) {

@@ -16,6 +16,10 @@ void copy(const tensor& from, tensor& to);
 tensor copied(stream& on, const tensor& from);
 tensor copied(buffer_pool& pool, const tensor& from);
 
+/// A copy of what its device is done with, as that of a transfer is: between devices nothing else
+/// is waited for, whatever the queue of `from`'s device holds.
+tensor transferred(buffer_pool& pool, const tensor& from);
+
 /// All elements zero.
 void set_zero(tensor& what);
 

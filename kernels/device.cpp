@@ -38,6 +38,10 @@ void device::download(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
+void device::fetch(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
 void device::when_done(std::function<void()> then) {
   then();
 }

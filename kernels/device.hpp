@@ -38,6 +38,10 @@ public:
   /// Copies to the processor's memory. Returns when all before it is done, and this.
   virtual void download(void* to, const void* from, std::size_t bytes);
 
+  /// Copies to the processor's memory what the device is done with computing, and waits for nothing
+  /// else in the queue. On any thread.
+  virtual void fetch(void* to, const void* from, std::size_t bytes);
+
   /// Calls `then` when all before it is done: at once, or later on a thread that must not be held
   /// up and may call nothing of the device.
   virtual void when_done(std::function<void()> then);

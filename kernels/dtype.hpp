@@ -6,9 +6,9 @@
 
 namespace sluice::kernels {
 
-/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids; bfloat16
-/// for GPUs, whose kernels compute with it in float32. The processor's operations compute in
-/// float32 and float64; the other types pass between modules, which may do with them what they
+/// The element type of a tensor. float64 exists for gradient checks; int32 for token ids. bfloat16
+/// operands are widened, computed with in float32 and rounded once. These floating-point types are
+/// computed with (on GPUs not float64); the others pass between modules, which may do as they
 /// like.
 enum class dtype : std::uint8_t { float32, float64, int32, int64, boolean, bfloat16 };
 inline constexpr std::size_t dtypes = 6;

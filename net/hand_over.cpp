@@ -19,7 +19,7 @@ kernels::tensor_list hand_over(kernels::tensor_list tensors, kernels::buffer_poo
     if (each.sole_handle() && share_memory(*each.where(), *pool.memory())) {
       each.charge_to(pool, kernels::buffer_use::transfer);
     } else {
-      auto copy = kernels::copied(pool, each);
+      auto copy = kernels::transferred(pool, each);
       copy.set_use(kernels::buffer_use::transfer);
       each = std::move(copy);
     }

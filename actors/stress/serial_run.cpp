@@ -5,8 +5,10 @@
 #include <set>
 
 #include "kernels/copy.hpp"
+#include "kernels/nn/master.hpp"
 #include "kernels/nn/sequential.hpp"
 #include "kernels/ops/add.hpp"
+#include "kernels/ops/cast.hpp"
 #include "kernels/ops/sum_of_squares.hpp"
 
 namespace sluice::stress {
@@ -53,6 +55,17 @@ public:
                  gradient_scale);
   }
 
+  void step_all(kernels::stream& on, std::span<const kernels::nn::stateful_parameter> all,
+                double learning_rate, std::uint64_t step_number,
+                double gradient_scale) const override {
+    std::vector<kernels::nn::stateful_parameter> inner;
+    for (const auto& [what, state] : all) {
+      kernels::copy(what->gradient, state.back());
+      inner.push_back({what, state.first(state.size() - 1)});
+    }
+    inner_->step_all(on, inner, learning_rate, step_number, gradient_scale);
+  }
+
 private:
   std::shared_ptr<const optimizer> inner_;
   std::vector<std::string_view> names_;
@@ -87,11 +100,12 @@ serial_run::serial_run(options of) : options_(std::move(of)), stream_(kernels::m
     for (std::size_t i = 0; i < counts[layer]; ++i) {
       auto& each = all[next++];
       auto& held = parameters_[each.name];
-      if (held.accumulators.empty())
-        held.state = options_.optimizer->make_state(stream_, each);
-      else
-        each.value = held.lead().value;
       held.accumulators.push_back({&each, layer});
+      each.value = held.lead().value;
+      if (held.accumulators.size() > 1)
+        continue;
+      held.master = kernels::nn::make_master(stream_, each);
+      held.state = options_.optimizer->make_state(stream_, held.updated());
     }
 }
 
@@ -188,9 +202,14 @@ serial_run::result serial_run::step(const actors::batch& data) {
   double scale = 1;
   if (options_.clip > 0 && done.gradient_norm > options_.clip)
     scale = options_.clip / done.gradient_norm;
-  for (auto& [name, held] : parameters_)
-    options_.optimizer->step(stream_, held.lead(), held.state, options_.learning_rate, step_ + 1,
+  for (auto& [name, held] : parameters_) {
+    options_.optimizer->step(stream_, held.updated(), held.state, options_.learning_rate, step_ + 1,
                              scale);
+    if (!held.master)
+      continue;
+    const kernels::ops::rounding copy{held.master->value, held.lead().value};
+    kernels::ops::round_all(stream_, std::span(&copy, 1));
+  }
   ++step_;
   return done;
 }
@@ -210,11 +229,11 @@ std::vector<kernels::tensor_list> serial_run::predict(const actors::batch& data)
   return outputs;
 }
 
-byte_map serial_run::bytes() const {
+byte_map serial_run::bytes() {
   byte_map all;
   const auto slots = options_.optimizer->state_names();
-  for (const auto& [name, held] : parameters_) {
-    all[name] = copy_of(held.lead().value);
+  for (auto& [name, held] : parameters_) {
+    all[name] = copy_of(held.updated().value);
     for (std::size_t i = 0; i < slots.size(); ++i)
       all[name + "/" + std::string(slots[i])] = copy_of(held.state[i]);
   }

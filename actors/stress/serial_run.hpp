@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,7 @@ public:
   /// What the last layer gives, by micro-batch.
   std::vector<kernels::tensor_list> predict(const actors::batch& data);
 
-  byte_map bytes() const;
+  byte_map bytes();
 
 private:
   /// One accumulator of a parameter's gradient; a tied parameter has two.
@@ -71,8 +72,10 @@ private:
     std::vector<accumulator> accumulators; ///< in the order in which they are added
     std::vector<kernels::tensor> state;
     std::vector<kernels::tensor> parts; ///< gradients: by route, then by accumulator
+    std::optional<kernels::nn::parameter> master = {};
 
     kernels::nn::parameter& lead() const { return *accumulators.front().of; }
+    kernels::nn::parameter& updated() { return master ? *master : lead(); }
   };
 
   using order = std::vector<std::int32_t>;

@@ -41,15 +41,14 @@ __device__ inline float add_lanes(float mine, float (&shared)[sum_lanes][sum_col
 }
 
 /// to[i] = (accumulate ? to[i] : 0) + parts[0][i] + parts[1][i] + ...
-template <class T>
-__global__ void __launch_bounds__(256)
-  add_parts_kernel(const float* parts, std::int64_t count, std::int64_t part_count, T* to,
+__global__ inline void __launch_bounds__(256)
+  add_parts_kernel(const float* parts, std::int64_t count, std::int64_t part_count, float* to,
                    bool accumulate) {
   for (auto i = first_element(); i < count; i += element_stride()) {
     float sum = 0;
     for (std::int64_t part = 0; part < part_count; ++part)
       sum += parts[part * count + i];
-    store(to + i, accumulate ? load(to + i) + sum : sum);
+    to[i] = accumulate ? to[i] + sum : sum;
   }
 }
 

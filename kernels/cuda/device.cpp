@@ -12,25 +12,32 @@
 
 namespace sluice::kernels::cuda {
 
-device::device(int index) : index_(index) {
+device::device(int index, remark tell) : index_(index) {
   std::string why;
   const auto all = list(why);
   if (index < 0 || index >= static_cast<int>(all.size()))
     throw std::runtime_error(
       all.empty() ? "no GPU: " + why : fmt::format("no cuda:{}: there are {}", index, all.size()));
   select();
-  check(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking), "a stream");
-  operations_ = std::make_unique<cuda::operations>(compute_);
+  for (auto* stream : {&compute_, &fetching_})
+    check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "a stream");
+  operations_ = std::make_unique<cuda::operations>(
+    compute_, [tell = std::move(tell), name = name()](const std::string& what) {
+      if (tell)
+        tell(name + ": " + what);
+    });
 }
 
 device::~device() {
   cudaSetDevice(index_);
   cudaStreamSynchronize(compute_);
+  cudaStreamSynchronize(fetching_);
   for (const auto& each : staging_) {
     cudaEventDestroy(each->used);
     cudaFreeHost(each->memory);
   }
   cudaStreamDestroy(compute_);
+  cudaStreamDestroy(fetching_);
 }
 
 void device::select() const {
@@ -94,13 +101,20 @@ void device::upload(void* to, const void* from, std::size_t bytes) {
 }
 
 void device::download(void* to, const void* from, std::size_t bytes) {
+  bring(to, from, bytes, compute_);
+}
+
+void device::fetch(void* to, const void* from, std::size_t bytes) {
+  bring(to, from, bytes, fetching_);
+}
+
+void device::bring(void* to, const void* from, std::size_t bytes, cudaStream_t on) {
   if (bytes == 0)
     return;
   select();
   auto& through = take_staging(bytes);
-  check(cudaMemcpyAsync(through.memory, from, bytes, cudaMemcpyDeviceToHost, compute_),
-        "downloading");
-  check(cudaEventRecord(through.used, compute_), "downloading");
+  check(cudaMemcpyAsync(through.memory, from, bytes, cudaMemcpyDeviceToHost, on), "downloading");
+  check(cudaEventRecord(through.used, on), "downloading");
   check(cudaEventSynchronize(through.used), "downloading");
   std::memcpy(to, through.memory, bytes);
   const std::lock_guard lock(guard_);

@@ -12,15 +12,16 @@
 
 namespace sluice::kernels::cuda {
 
-/// A GPU: its memory, one stream on which everything is computed, and pinned memory through which
-/// the processor's bytes pass, so that no copy waits for another.
+/// A GPU: its memory, one stream on which everything is computed, one by which the processor
+/// fetches results, and pinned memory through which its bytes pass, so that no copy waits for
+/// another.
 ///
-/// Thread: the calls that enqueue come from one thread at a time, as a rule the stage's; a network
-/// may fetch and bring bytes on another one.
+/// Thread: the calls that enqueue come from one thread at a time, the stage's; fetch() from any.
 class device final : public kernels::device {
 public:
-  /// Errors: std::runtime_error when there is no such GPU, or it fails.
-  explicit device(int index);
+  /// tell: on the thread that enqueues. Errors: std::runtime_error when there is no such GPU, or it
+  /// fails.
+  explicit device(int index, remark tell = {});
   ~device() override;
 
   std::string name() const override { return "cuda:" + std::to_string(index_); }
@@ -30,6 +31,7 @@ public:
   void copy(void* to, const void* from, std::size_t bytes) override;
   void upload(void* to, const void* from, std::size_t bytes) override;
   void download(void* to, const void* from, std::size_t bytes) override;
+  void fetch(void* to, const void* from, std::size_t bytes) override;
   void when_done(std::function<void()> then) override;
   void wait() override;
   ops::device_operations* operations() noexcept override { return operations_.get(); }
@@ -50,9 +52,11 @@ private:
   };
 
   staging& take_staging(std::size_t bytes);
+  void bring(void* to, const void* from, std::size_t bytes, cudaStream_t on);
 
   int index_;
   cudaStream_t compute_ = nullptr;
+  cudaStream_t fetching_ = nullptr;
   std::unique_ptr<cuda::operations> operations_;
   std::mutex guard_;
   std::vector<std::unique_ptr<staging>> staging_;

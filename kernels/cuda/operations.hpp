@@ -2,7 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "kernels/ops/device_operations.hpp"
 
@@ -10,15 +12,21 @@ namespace sluice::kernels::cuda {
 
 /// The matrix products of one device, by cuBLASLt (ops/product_cublas.cpp).
 class product_plans;
+struct product_plan;
+
+/// Is told, once for each, what was chosen and might be thought to be otherwise: "no fused GELU
+/// ...".
+using remark = std::function<void(const std::string&)>;
 
 /// The operations on one CUDA stream. Each member is defined in its operation's .cu file.
 class operations final : public ops::device_operations {
 public:
-  explicit operations(cudaStream_t on);
+  operations(cudaStream_t on, remark tell);
   ~operations() override;
 
   void add(const tensor& left, const tensor& right, tensor& sum) override;
   void cast(const tensor& from, tensor& to) override;
+  void round_all(std::span<const ops::rounding> all) override;
   void gelu(const tensor& input, tensor& output) override;
   void gelu_backward(const tensor& output_gradient, const tensor& input, tensor& gradient) override;
   void layer_norm(const tensor& input, affine with, tensor& output, tensor& statistics) override;
@@ -28,6 +36,10 @@ public:
                            tensor& affine) override;
   void product(stream& on, const ops::const_matrix& a, const ops::const_matrix& b,
                const ops::matrix& c, ops::write_mode mode, const tensor& bias) override;
+  bool product_gelu(stream& on, const linear_operands& from, tensor& inner,
+                    tensor& output) override;
+  bool product_gelu_backward(stream& on, const tensor& output_gradient, const tensor& weight,
+                             const tensor& inner, tensor& gradient) override;
   void add_rows(stream& on, const tensor& rows, tensor& sums) override;
   void embedding(const tensor& ids, const tensor& tokens, const tensor& positions,
                  tensor& output) override;
@@ -42,13 +54,15 @@ public:
   void cross_entropy(stream& on, tensor& logits, const tensor& targets, tensor& loss) override;
   void cross_entropy_backward(tensor& probabilities, const tensor& targets,
                               double loss_scale) override;
-  void adamw(tensor& value, const tensor& gradient, ops::adamw_state state,
-             const ops::adamw_settings& settings) override;
+  void adamw(std::span<const ops::adamw_operand> all, const ops::adamw_settings& settings) override;
   void sgd(tensor& value, const tensor& gradient, tensor& velocity,
            const ops::sgd_settings& settings) override;
-  void sum_of_squares(stream& on, const tensor& values, tensor& sums, std::int64_t place) override;
+  void sums_of_squares(stream& on, std::span<const tensor> values, tensor& sums) override;
 
 private:
+  void run(stream& on, const product_plan& plan, const ops::const_matrix& a,
+           const ops::const_matrix& b, const ops::matrix& c, ops::write_mode mode);
+
   cudaStream_t stream_;
   std::unique_ptr<product_plans> products_;
 };

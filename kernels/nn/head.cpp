@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "kernels/nn/layer_norm.hpp"
+#include "kernels/ops/cast.hpp"
 #include "kernels/ops/cross_entropy.hpp"
 #include "kernels/ops/layer_norm.hpp"
 #include "kernels/ops/linear.hpp"
@@ -22,6 +23,12 @@ tensor_list one(tensor only) {
   tensor_list list;
   list.push_back(std::move(only));
   return list;
+}
+
+// What a prediction gives is read by others, who need not know what the layers compute in.
+tensor_list prediction(stream& on, tensor logits) {
+  const auto wanted = accumulation_type(logits.type());
+  return one(logits.type() == wanted ? std::move(logits) : ops::cast(on, logits, wanted));
 }
 
 // The gradients of (hidden, targets).
@@ -50,7 +57,7 @@ public:
     auto logits = ops::linear(on, normed, value(matrix));
     normed = {};
     if (which.purpose == purpose::predict)
-      return one(std::move(logits));
+      return prediction(on, std::move(logits));
     auto loss = ops::cross_entropy(on, logits, inputs[1]);
     if (saves(which)) {
       keep(save, std::move(inputs[0]));
@@ -100,7 +107,7 @@ public:
     check_inputs(name(), which, inputs);
     auto logits = ops::linear(on, inputs[0], value(weight), value(bias));
     if (which.purpose == purpose::predict)
-      return one(std::move(logits));
+      return prediction(on, std::move(logits));
     auto loss = ops::cross_entropy(on, logits, inputs[1]);
     if (saves(which)) {
       keep(save, std::move(inputs[0]));

@@ -10,7 +10,8 @@ namespace sluice::kernels::nn {
 /// [vocabulary, width], accumulator 1 of two: its value is the embedding's (see tie.hpp).
 /// Not tied, the matrix is a parameter of its own, lm_head.weight.
 /// Shapes: train and evaluate: hidden [samples, T, width] and targets int32 [samples, T] -> the
-/// sum of the losses, a float64 scalar; predict: hidden -> logits [samples, T, vocabulary].
+/// sum of the losses, a float64 scalar; predict: hidden -> logits [samples, T, vocabulary],
+/// in float32 also where the layers are bfloat16.
 /// Only `hidden` has a gradient.
 module_ptr make_gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type = dtype::float32,
                          bool tied = true);
@@ -19,7 +20,8 @@ module_ptr make_gpt_head(std::int64_t vocabulary, std::int64_t width, dtype type
 ///
 /// The module is named "head". Parameters: head.weight [classes, width], head.bias [classes].
 /// Shapes: train and evaluate: features [samples, width] and labels int32 [samples] -> the sum of
-/// the losses, a float64 scalar; predict: features -> logits [samples, classes].
+/// the losses, a float64 scalar; predict: features -> logits [samples, classes], in
+/// float32 also where the layers are bfloat16.
 module_ptr make_classifier_head(std::int64_t classes, std::int64_t width,
                                 dtype type = dtype::float32);
 

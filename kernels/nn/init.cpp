@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/random.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -41,8 +42,8 @@ void fill_normal(std::span<T> values, double deviation, const ops::random_key& k
 } // namespace
 
 void fill_initial(tensor& value, initial_value how, std::uint64_t seed, std::string_view name) {
-  ops::with_float(value.type(), "initial values", [&]<class T>(T) {
-    const bool here = value.where()->is_host();
+  ops::with_float(accumulation_type(value.type()), "initial values", [&]<class T>(T) {
+    const bool here = value.type() == dtype_of<T> && value.where()->is_host();
     std::vector<T> staged(here ? 0 : static_cast<std::size_t>(value.elements()));
     const auto elements = here ? value.span<T>() : std::span<T>(staged);
     switch (how.what) {
@@ -56,8 +57,13 @@ void fill_initial(tensor& value, initial_value how, std::uint64_t seed, std::str
       fill_normal(elements, how.deviation, {seed, 0, ops::hash_name(name), initial_values});
       break;
     }
-    if (!here)
+    if (value.type() != dtype_of<T>) {
+      std::vector<bfloat16> brief(staged.size());
+      std::ranges::transform(staged, brief.begin(), [](T x) { return ops::narrow(float(x)); });
+      value.where()->upload(value.bytes_span().data(), brief.data(), value.bytes());
+    } else if (!here) {
       value.where()->upload(value.bytes_span().data(), staged.data(), value.bytes());
+    }
   });
 }
 

@@ -25,7 +25,7 @@ constexpr initial_value normal(double deviation) noexcept {
 }
 
 /// Fills `value` with numbers that depend on (seed, parameter name, element) alone: Philox words,
-/// by Box and Muller's method in float64, rounded last.
+/// by Box and Muller's method in float64, rounded last (to bfloat16 by way of float32).
 /// Errors: std::invalid_argument for integers.
 void fill_initial(tensor& value, initial_value how, std::uint64_t seed, std::string_view name);
 

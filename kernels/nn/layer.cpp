@@ -26,7 +26,7 @@ void layer::initialise(stream& on, std::uint64_t seed) {
     auto& made = parameters_[i];
     made.value = on.allocate(type_, wanted.shape);
     fill_initial(made.value, wanted.initial, seed, wanted.name);
-    made.gradient = on.zeros(type_, wanted.shape);
+    made.gradient = on.zeros(accumulation_type(type_), wanted.shape);
     made.value.set_use(buffer_use::parameter);
     made.gradient.set_use(buffer_use::parameter);
   }

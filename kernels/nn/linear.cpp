@@ -1,5 +1,6 @@
 #include "kernels/nn/linear.hpp"
 
+#include "kernels/ops/cast.hpp"
 #include "kernels/ops/linear.hpp"
 
 namespace sluice::kernels::nn {
@@ -23,6 +24,8 @@ public:
 
 protected:
   tensor map(stream& on, const micro_batch& which, tensor from, activation& save) override {
+    if (gradient_ == input_gradient::none && from.type() != type())
+      from = ops::cast(on, from, type()); // data comes in float32, whatever the layers compute in
     auto output = ops::linear(on, from, value(weight), value(bias));
     if (saves(which))
       keep(save, std::move(from));

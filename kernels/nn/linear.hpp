@@ -15,7 +15,8 @@ struct linear_config {
 };
 
 /// output = input weight^T + bias. Parameters: NAME.weight [outputs, inputs], NAME.bias [outputs].
-/// Shapes: [..., inputs] -> [..., outputs].
+/// Shapes: [..., inputs] -> [..., outputs]. Without an input gradient the input may be of any
+/// floating-point type; it is cast.
 module_ptr make_linear(std::string name, const linear_config& config, dtype type = dtype::float32);
 
 } // namespace sluice::kernels::nn

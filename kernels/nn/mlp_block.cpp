@@ -2,7 +2,6 @@
 
 #include "kernels/nn/layer_norm.hpp"
 #include "kernels/ops/add.hpp"
-#include "kernels/ops/gelu.hpp"
 #include "kernels/ops/layer_norm.hpp"
 #include "kernels/ops/linear.hpp"
 
@@ -38,9 +37,8 @@ public:
 protected:
   tensor map(stream& on, const micro_batch& which, tensor from, activation& save) override {
     auto [normed, kept] = ops::layer_norm(on, from, value(norm_weight), value(norm_bias));
-    auto wide = ops::linear(on, normed, value(fc_weight), value(fc_bias));
+    auto [gated, wide] = ops::linear_gelu(on, normed, value(fc_weight), value(fc_bias));
     normed = {};
-    auto gated = ops::gelu(on, wide);
     auto output = ops::linear(on, gated, value(proj_weight), value(proj_bias));
     output = ops::dropout(on, std::move(output), mask(which, config_.dropout, residual));
     ops::add_into(on, output, from);
@@ -56,8 +54,7 @@ protected:
   tensor pull_back(stream& on, const micro_batch& which, tensor dy, activation& saved) override {
     auto& s = saved.saved;
     auto projected = ops::dropout(on, dy, mask(which, config_.dropout, residual));
-    auto d_wide = ops::linear_input_gradient(on, projected, value(proj_weight));
-    d_wide = ops::gelu_backward(on, d_wide, s[expanded]);
+    auto d_wide = ops::linear_gelu_input_gradient(on, projected, value(proj_weight), s[expanded]);
     s.resize(expanded);
     const auto d_normed = ops::linear_input_gradient(on, d_wide, value(fc_weight));
     auto norm = ops::layer_norm_backward(on, d_normed, s[input], s[statistics], value(norm_weight));

@@ -3,6 +3,8 @@
 #include <array>
 #include <stdexcept>
 
+#include <boost/container/small_vector.hpp>
+
 #include "kernels/ops/adamw.hpp"
 #include "kernels/ops/sgd.hpp"
 
@@ -30,11 +32,21 @@ public:
 
   void step(stream& on, parameter& what, std::span<tensor> state, double learning_rate,
             std::uint64_t step_number, double gradient_scale) const override {
-    if (state.size() != 2)
-      throw std::invalid_argument("adamw: " + what.name + " has no state");
-    ops::adamw(on, what.value, what.gradient, {state[0], state[1]},
+    const stateful_parameter only{&what, state};
+    step_all(on, std::span(&only, 1), learning_rate, step_number, gradient_scale);
+  }
+
+  void step_all(stream& on, std::span<const stateful_parameter> all, double learning_rate,
+                std::uint64_t step_number, double gradient_scale) const override {
+    boost::container::small_vector<ops::adamw_operand, 1> operands;
+    for (const auto& [what, state] : all) {
+      if (state.size() != 2)
+        throw std::invalid_argument("adamw: " + what->name + " has no state");
+      operands.push_back({what->value, what->gradient, state[0], state[1], what->decays});
+    }
+    ops::adamw(on, std::span(operands.data(), operands.size()),
                {learning_rate, options_.beta1, options_.beta2, options_.epsilon,
-                what.decays ? options_.weight_decay : 0, gradient_scale, step_number});
+                options_.weight_decay, gradient_scale, step_number});
   }
 
 private:
@@ -77,6 +89,12 @@ std::vector<tensor> optimizer::make_state(stream& on, const parameter& of) const
     state.back().set_use(buffer_use::parameter);
   }
   return state;
+}
+
+void optimizer::step_all(stream& on, std::span<const stateful_parameter> all, double learning_rate,
+                         std::uint64_t step_number, double gradient_scale) const {
+  for (const auto& [what, state] : all)
+    step(on, *what, state, learning_rate, step_number, gradient_scale);
 }
 
 std::unique_ptr<optimizer> make_adamw(const adamw_options& options) {

@@ -10,6 +10,12 @@
 
 namespace sluice::kernels::nn {
 
+/// A parameter and what an optimizer remembers of it.
+struct stateful_parameter {
+  parameter* what = nullptr;
+  std::span<tensor> state = {};
+};
+
 /// Turns gradients into updates. Knows no parameters: what it remembers of one is a few tensors
 /// of the parameter's shape and type, kept beside it and saved under the names that it gives.
 class optimizer {
@@ -27,6 +33,11 @@ public:
   /// are added (see tie.hpp).
   virtual void step(stream& on, parameter& what, std::span<tensor> state, double learning_rate,
                     std::uint64_t step_number, double gradient_scale) const = 0;
+
+  /// The same for all parameters of a stage, in their order. One that can do so in fewer calls of
+  /// its device does; by default it is step() for each.
+  virtual void step_all(stream& on, std::span<const stateful_parameter> all, double learning_rate,
+                        std::uint64_t step_number, double gradient_scale) const;
 };
 
 struct adamw_options {

@@ -34,11 +34,13 @@ struct micro_batch {
 
 /// One trainable tensor of a module.
 struct parameter {
-  std::string name;     ///< unique in the model, "h.0.mlp.c_fc.weight"; a tied weight's twice
-  tensor value = {};    ///< shared with its tied twin where both are on one device
-  tensor gradient = {}; ///< same shape; summed over the micro-batches of a step
-  bool decays = false;  ///< whether weight decay applies (matrices yes, biases and norms no)
-  int accumulator = 0;  ///< tied weights: the order in which the twins' gradients are added
+  std::string name;  ///< unique in the model, "h.0.mlp.c_fc.weight"; a tied weight's twice
+  tensor value = {}; ///< shared with its tied twin where both are on one device
+  /// Same shape; summed over the micro-batches of a step, in float32 also where the value is
+  /// bfloat16: what one micro-batch adds to the sum of the others would be rounded away.
+  tensor gradient = {};
+  bool decays = false; ///< whether weight decay applies (matrices yes, biases and norms no)
+  int accumulator = 0; ///< tied weights: the order in which the twins' gradients are added
 };
 
 /// The parameters of a module, wherever they lie: a range of `parameter&` with size() and [].

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/stream.hpp"
 
@@ -11,21 +12,26 @@ struct adamw_settings {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double weight_decay = 0;   ///< 0 for parameters that do not decay
+  double weight_decay = 0;   ///< of the operands that decay
   double gradient_scale = 1; ///< clipping: every gradient is multiplied by it first
   std::uint64_t step = 1;    ///< counts from 1, for the bias correction
 };
 
-/// One update: the decay first, then the step along the corrected moments.
-///
-/// Shapes: all the same. Errors: std::invalid_argument for others, or integers.
-/// Source: Loshchilov and Hutter, Decoupled weight decay regularization (2019); the order of
-/// operations is PyTorch's.
-struct adamw_state {
+/// A parameter and what the optimizer remembers of it.
+struct adamw_operand {
+  tensor& value;
+  const tensor& gradient;
   tensor& mean;    ///< of the gradients
   tensor& squares; ///< mean of the squared gradients
+  bool decays = true;
 };
-void adamw(stream& on, tensor& value, const tensor& gradient, adamw_state state,
-           const adamw_settings& settings);
+
+/// One update of each: the decay first, then the step along the corrected moments.
+///
+/// Shapes: those of one operand all the same. Cost: on a GPU a launch for 70 operands, whatever
+/// their sizes. Errors: std::invalid_argument for others, or integers; on a GPU for all but
+/// float32. Source: Loshchilov and Hutter, Decoupled weight decay regularization (2019); the order
+/// of operations is PyTorch's.
+void adamw(stream& on, std::span<const adamw_operand> all, const adamw_settings& settings);
 
 } // namespace sluice::kernels::ops

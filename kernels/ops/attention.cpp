@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/product.hpp"
 #include "kernels/ops/require.hpp"
@@ -218,6 +219,10 @@ void copy_operands(const tensor& packed, const head_place& at, workspace& space)
 attention_result causal_attention(stream& on, const tensor& packed, std::int64_t heads,
                                   const dropout_mask& mask) {
   const auto e = measure(packed, heads);
+  if (by_float(on, packed)) {
+    auto wide = causal_attention(on, widened(on, packed), heads, mask);
+    return {rounded(on, wide.output), std::move(wide.log_sums)};
+  }
   attention_result result{
     on.allocate(packed.type(), {e.samples, e.length, e.width()}),
     on.allocate(accumulation_type(packed.type()), {e.samples, e.heads, e.length})};
@@ -245,6 +250,9 @@ tensor causal_attention_backward(stream& on, const tensor& output_gradient, cons
   const auto e = measure(packed, log_sums.shape()[1]);
   require(output_gradient, packed.type(), {e.samples, e.length, e.width()}, "attention",
           "the output's gradient");
+  if (by_float(on, packed))
+    return rounded(on, causal_attention_backward(on, widened(on, output_gradient),
+                                                 widened(on, packed), log_sums, mask));
   auto gradient = on.allocate(packed.type(), packed.shape());
   if (auto* device = on.operations()) {
     device->attention_backward(on, {output_gradient, packed, log_sums}, mask, gradient);

@@ -1,28 +1,16 @@
 #include "kernels/ops/cast.hpp"
 
-#include <bit>
-#include <cmath>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
+#include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
 
 namespace {
-
-float widen(bfloat16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
-}
-
-/// The upper half, one more where the lower half is more than half of it, or half and it is odd.
-bfloat16 narrow(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (std::isnan(value)) // stays one: rounding could make an infinity of it
-    return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
-  return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
-}
 
 template <class From, class To>
 To convert(From value) {
@@ -49,23 +37,39 @@ void with_floating(dtype type, Body&& body) {
   }
 }
 
-} // namespace
-
-tensor cast(stream& on, const tensor& from, dtype to) {
-  auto result = on.allocate(to, from.shape());
-  if (auto* device = on.operations()) {
-    device->cast(from, result);
-    return result;
-  }
+void convert_elements(const tensor& from, tensor& to) {
   with_floating(from.type(), [&]<class From>(From) {
-    with_floating(to, [&]<class To>(To) {
+    with_floating(to.type(), [&]<class To>(To) {
       const auto source = from.span<From>();
-      auto target = result.span<To>();
+      auto target = to.span<To>();
       for (std::size_t i = 0; i < source.size(); ++i)
         target[i] = convert<From, To>(source[i]);
     });
   });
+}
+
+} // namespace
+
+tensor cast(stream& on, const tensor& from, dtype to) {
+  auto result = on.allocate(to, from.shape());
+  if (auto* device = on.operations())
+    device->cast(from, result);
+  else
+    convert_elements(from, result);
   return result;
+}
+
+void round_all(stream& on, std::span<const rounding> all) {
+  for (const auto& each : all) {
+    require(each.from, dtype::float32, each.to.shape(), "rounding", "a tensor");
+    require(each.to, dtype::bfloat16, each.to.shape(), "rounding", "a result");
+  }
+  if (auto* device = on.operations()) {
+    device->round_all(all);
+    return;
+  }
+  for (const auto& each : all)
+    convert_elements(each.from, each.to);
 }
 
 } // namespace sluice::kernels::ops

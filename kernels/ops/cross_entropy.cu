@@ -20,13 +20,15 @@ struct running_softmax {
       sum *= __expf(top - value);
       top = value;
     }
-    sum += __expf(value - top);
+    if (value != -INFINITY) // of which a lane may see nothing else: no share, but no NaN either
+      sum += __expf(value - top);
   }
 };
 
-// A block a row, which goes over the vocabulary in pieces of 256: once for maximum and sum
-// together, once to write. Reads the logits twice and writes them once: expected at 80% of the
-// bandwidth. A row with a NaN becomes NaN; a target outside the vocabulary makes the loss NaN.
+// A block a row, which goes over the vocabulary in pieces of 256, in place: once for maximum and
+// sum together, once to write. Beside the logits it needs one float64 a row. Reads the logits twice
+// and writes them once: expected at 80% of the bandwidth. A row with a NaN becomes NaN; a target
+// outside the vocabulary makes the loss NaN.
 template <class T>
 __global__ void __launch_bounds__(256) cross_entropy_kernel(T* logits, const std::int32_t* targets,
                                                             double* losses, std::int64_t classes) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/ops/adamw.hpp"
+#include "kernels/ops/cast.hpp"
 #include "kernels/ops/dropout.hpp"
 #include "kernels/ops/product.hpp"
 #include "kernels/ops/sgd.hpp"
@@ -28,6 +30,7 @@ public:
 
   virtual void add(const tensor& left, const tensor& right, tensor& sum) = 0;
   virtual void cast(const tensor& from, tensor& to) = 0;
+  virtual void round_all(std::span<const rounding> all) = 0;
 
   virtual void gelu(const tensor& input, tensor& output) = 0;
   virtual void gelu_backward(const tensor& output_gradient, const tensor& input,
@@ -51,6 +54,18 @@ public:
 
   virtual void product(stream& on, const const_matrix& a, const const_matrix& b, const matrix& c,
                        write_mode mode, const tensor& bias) = 0;
+  /// linear_gelu() and linear_gelu_input_gradient(), results allocated. False, and nothing done,
+  /// where the device's library does not have them for these shapes.
+  struct linear_operands {
+    const tensor& input;
+    const tensor& weight;
+    const tensor& bias;
+  };
+  virtual bool product_gelu(stream& on, const linear_operands& from, tensor& inner,
+                            tensor& output) = 0;
+  virtual bool product_gelu_backward(stream& on, const tensor& output_gradient,
+                                     const tensor& weight, const tensor& inner,
+                                     tensor& gradient) = 0;
   /// sums += the sum of the rows.
   virtual void add_rows(stream& on, const tensor& rows, tensor& sums) = 0;
 
@@ -76,14 +91,12 @@ public:
   virtual void cross_entropy_backward(tensor& probabilities, const tensor& targets,
                                       double loss_scale) = 0;
 
-  virtual void adamw(tensor& value, const tensor& gradient, adamw_state state,
-                     const adamw_settings& settings) = 0;
+  virtual void adamw(std::span<const adamw_operand> all, const adamw_settings& settings) = 0;
   virtual void sgd(tensor& value, const tensor& gradient, tensor& velocity,
                    const sgd_settings& settings) = 0;
 
-  /// Into element `place` of `sums`, which are float64.
-  virtual void sum_of_squares(stream& on, const tensor& values, tensor& sums,
-                              std::int64_t place) = 0;
+  /// Of tensors of one type, into `sums`, float64.
+  virtual void sums_of_squares(stream& on, std::span<const tensor> values, tensor& sums) = 0;
 };
 
 } // namespace ops

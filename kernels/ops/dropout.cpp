@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -43,6 +44,8 @@ tensor dropout(stream& on, tensor values, const dropout_mask& mask) {
       fmt::format("dropout: probability {} is not in [0, 1)", mask.probability));
   if (!mask.active())
     return values;
+  if (by_float(on, values))
+    return rounded(on, dropout(on, widened(on, values), mask));
   auto result = values.unique() ? values : on.allocate(values.type(), values.shape());
   const auto samples = values.shape().rank() == 0 ? 1 : values.shape()[0];
   if (auto* device = on.operations()) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -28,6 +29,20 @@ void check(const tensor& ids, const tensor& tokens, const tensor& positions) {
         fmt::format("embedding: id {} in a vocabulary of {}", id, vocabulary));
 }
 
+/// Only the rows that are wanted are widened.
+void add_bfloat16_rows(const tensor& ids, const tensor& tokens, const tensor& positions,
+                       tensor& output) {
+  const auto columns = tokens.shape()[1];
+  const auto indices = ids.span<std::int32_t>();
+  for (std::int64_t i = 0; i < ids.elements(); ++i) {
+    const auto* token = tokens.data<bfloat16>() + indices[i] * columns;
+    const auto* position = positions.data<bfloat16>() + i % ids.shape()[1] * columns;
+    auto* y = output.data<bfloat16>() + i * columns;
+    for (std::int64_t j = 0; j < columns; ++j)
+      y[j] = narrow(widen(token[j]) + widen(position[j]));
+  }
+}
+
 } // namespace
 
 tensor embedding(stream& on, const tensor& ids, const tensor& tokens, const tensor& positions) {
@@ -37,6 +52,10 @@ tensor embedding(stream& on, const tensor& ids, const tensor& tokens, const tens
   auto output = on.allocate(tokens.type(), {ids.shape()[0], length, columns});
   if (auto* device = on.operations()) {
     device->embedding(ids, tokens, positions, output);
+    return output;
+  }
+  if (by_float(on, tokens)) {
+    add_bfloat16_rows(ids, tokens, positions, output);
     return output;
   }
   with_float(tokens.type(), "embedding", [&]<class T>(T) {
@@ -57,8 +76,14 @@ void embedding_backward(stream& on, const tensor& output_gradient, const tensor&
   check(ids, tokens_gradient, positions_gradient);
   const auto columns = tokens_gradient.shape()[1];
   const auto length = ids.shape()[1];
-  require(output_gradient, tokens_gradient.type(), {ids.shape()[0], length, columns}, "embedding",
+  require(output_gradient, output_gradient.type(), {ids.shape()[0], length, columns}, "embedding",
           "the output's gradient");
+  for (const auto* sums : {&tokens_gradient, &positions_gradient})
+    require(*sums, accumulation_type(output_gradient.type()), sums->shape(), "embedding",
+            "a table's gradient");
+  if (by_float(on, output_gradient))
+    return embedding_backward(on, widened(on, output_gradient), ids, tokens_gradient,
+                              positions_gradient);
   if (auto* device = on.operations()) {
     device->embedding_backward(output_gradient, ids, tokens_gradient, positions_gradient);
     return;

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(256) embedding_kernel(const std::int32_t* ids,
 // search reads count^2 / 2 ids, from the cache.
 template <class T>
 __global__ void __launch_bounds__(256)
-  token_gradient_kernel(const std::int32_t* ids, std::int64_t count, const T* dy, T* gradient,
+  token_gradient_kernel(const std::int32_t* ids, std::int64_t count, const T* dy, float* gradient,
                         table of) {
   const std::int64_t mine = blockIdx.x;
   const auto id = ids[mine];
@@ -45,24 +45,24 @@ __global__ void __launch_bounds__(256)
   if (block_sum(seen) > 0)
     return;
   for (std::int64_t j = threadIdx.x; j < of.columns; j += blockDim.x) {
-    float sum = load(gradient + id * of.columns + j);
+    float sum = gradient[id * of.columns + j];
     for (auto i = mine; i < count; ++i)
       if (ids[i] == id)
         sum += load(dy + i * of.columns + j);
-    store(gradient + id * of.columns + j, sum);
+    gradient[id * of.columns + j] = sum;
   }
 }
 
 // A block for each place in the sequence; samples are added in their order.
 template <class T>
 __global__ void __launch_bounds__(256)
-  position_gradient_kernel(const T* dy, std::int64_t samples, T* gradient, table of) {
+  position_gradient_kernel(const T* dy, std::int64_t samples, float* gradient, table of) {
   const std::int64_t place = blockIdx.x;
   for (std::int64_t j = threadIdx.x; j < of.columns; j += blockDim.x) {
-    float sum = load(gradient + place * of.columns + j);
+    float sum = gradient[place * of.columns + j];
     for (std::int64_t sample = 0; sample < samples; ++sample)
       sum += load(dy + (sample * of.length + place) * of.columns + j);
-    store(gradient + place * of.columns + j, sum);
+    gradient[place * of.columns + j] = sum;
   }
 }
 
@@ -89,11 +89,11 @@ void operations::embedding_backward(const tensor& output_gradient, const tensor&
   with_element(output_gradient.type(), "embedding", [&]<class T>(T) {
     check(SLUICE_LAUNCH(token_gradient_kernel<T>, dim3(static_cast<unsigned>(ids.elements())),
                         dim3(256), 0, stream_, elements<std::int32_t>(ids), ids.elements(),
-                        elements<T>(output_gradient), elements<T>(tokens_gradient), of),
+                        elements<T>(output_gradient), elements<float>(tokens_gradient), of),
           "embedding's backward");
     check(SLUICE_LAUNCH(position_gradient_kernel<T>, dim3(static_cast<unsigned>(of.length)),
                         dim3(256), 0, stream_, elements<T>(output_gradient), ids.shape()[0],
-                        elements<T>(positions_gradient), of),
+                        elements<float>(positions_gradient), of),
           "embedding's backward");
   });
 }

@@ -1,6 +1,7 @@
 #include "kernels/ops/gelu.hpp"
 
 #include "kernels/ops/math.hpp"
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -36,6 +37,8 @@ void backward(const T* dy, const T* x, T* dx, std::int64_t count) {
 } // namespace
 
 tensor gelu(stream& on, const tensor& input) {
+  if (by_float(on, input))
+    return rounded(on, gelu(on, widened(on, input)));
   auto output = on.allocate(input.type(), input.shape());
   if (auto* device = on.operations()) {
     device->gelu(input, output);
@@ -48,6 +51,8 @@ tensor gelu(stream& on, const tensor& input) {
 
 tensor gelu_backward(stream& on, const tensor& output_gradient, const tensor& input) {
   require(output_gradient, input.type(), input.shape(), "gelu", "the output's gradient");
+  if (by_float(on, input))
+    return rounded(on, gelu_backward(on, widened(on, output_gradient), widened(on, input)));
   auto gradient = on.allocate(input.type(), input.shape());
   if (auto* device = on.operations()) {
     device->gelu_backward(output_gradient, input, gradient);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/ops/lanes.hpp"
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -63,6 +64,10 @@ layer_norm_result layer_norm(stream& on, const tensor& input, const tensor& weig
                              const tensor& bias) {
   check_affine(input, weight);
   require(bias, input.type(), weight.shape(), "layer_norm", "bias");
+  if (by_float(on, input)) {
+    auto wide = layer_norm(on, widened(on, input), widened(on, weight), widened(on, bias));
+    return {rounded(on, wide.output), std::move(wide.statistics)};
+  }
   const auto rows = input.shape().rows();
   const auto columns = input.shape()[-1];
   layer_norm_result result{on.allocate(input.type(), input.shape()),
@@ -88,6 +93,9 @@ layer_norm_result layer_norm(stream& on, const tensor& input, const tensor& weig
 tensor layer_norm_again(stream& on, const tensor& input, const tensor& statistics_,
                         const tensor& weight, const tensor& bias) {
   check_affine(input, weight);
+  if (by_float(on, input))
+    return rounded(on, layer_norm_again(on, widened(on, input), statistics_, widened(on, weight),
+                                        widened(on, bias)));
   const auto rows = input.shape().rows();
   const auto columns = input.shape()[-1];
   auto output = on.allocate(input.type(), input.shape());
@@ -110,10 +118,15 @@ layer_norm_gradients layer_norm_backward(stream& on, const tensor& output_gradie
                                          const tensor& weight) {
   check_affine(input, weight);
   require(output_gradient, input.type(), input.shape(), "layer_norm", "the output's gradient");
+  if (by_float(on, input)) {
+    auto wide = layer_norm_backward(on, widened(on, output_gradient), widened(on, input),
+                                    statistics_, widened(on, weight));
+    return {rounded(on, wide.input), std::move(wide.affine)};
+  }
   const auto rows = input.shape().rows();
   const auto columns = input.shape()[-1];
   layer_norm_gradients result{on.allocate(input.type(), input.shape()),
-                              on.zeros(input.type(), {2, columns})};
+                              on.zeros(accumulation_type(input.type()), {2, columns})};
   if (auto* device = on.operations()) {
     device->layer_norm_backward(on, {output_gradient, input, statistics_, weight}, result.input,
                                 result.affine);

@@ -170,11 +170,11 @@ void operations::layer_norm_backward(stream& on, const layer_norm_operands& from
                         dim3(sum_columns, sum_lanes), 0, stream_, pointers, elements<float>(parts),
                         rows, columns),
           "layer_norm's backward");
-    check(SLUICE_LAUNCH(add_parts_kernel<T>, blocks_for(2 * columns), dim3(256), 0, stream_,
-                        elements<float>(parts), 2 * columns, row_parts(rows), elements<T>(affine),
-                        false),
-          "layer_norm's backward");
   });
+  check(SLUICE_LAUNCH(add_parts_kernel, blocks_for(2 * columns), dim3(256), 0, stream_,
+                      elements<float>(parts), 2 * columns, row_parts(rows), elements<float>(affine),
+                      false),
+        "layer_norm's backward");
 }
 
 } // namespace sluice::kernels::cuda

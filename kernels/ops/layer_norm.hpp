@@ -21,7 +21,8 @@ layer_norm_result layer_norm(stream& on, const tensor& input, const tensor& weig
 tensor layer_norm_again(stream& on, const tensor& input, const tensor& statistics,
                         const tensor& weight, const tensor& bias);
 
-/// Shapes: input [..., C]; affine [2, C]: the weight's gradient, then the bias's.
+/// Shapes: input [..., C]; affine [2, C]: the weight's gradient, then the bias's, in the type that
+/// gradients are summed in.
 struct layer_norm_gradients {
   tensor input;
   tensor affine;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
+#include "kernels/ops/gelu.hpp"
 #include "kernels/ops/product.hpp"
 #include "kernels/ops/require.hpp"
 
@@ -39,6 +41,8 @@ void add_rows(const T* from, T* sums, std::int64_t rows, std::int64_t columns) {
 tensor linear(stream& on, const tensor& input, const tensor& weight, const tensor& bias) {
   if (weight.shape().rank() != 2)
     throw std::invalid_argument("linear: the weight is " + to_string(weight.shape()));
+  if (by_float(on, input))
+    return rounded(on, linear(on, widened(on, input), widened(on, weight), widened(on, bias)));
   auto output = on.allocate(input.type(), with_last(input.shape(), weight.shape()[0]));
   product(on, matrix_of(input), matrix_of(weight).transposed(), matrix_of(output),
           write_mode::overwrite, bias);
@@ -46,6 +50,9 @@ tensor linear(stream& on, const tensor& input, const tensor& weight, const tenso
 }
 
 tensor linear_input_gradient(stream& on, const tensor& output_gradient, const tensor& weight) {
+  if (by_float(on, output_gradient))
+    return rounded(on,
+                   linear_input_gradient(on, widened(on, output_gradient), widened(on, weight)));
   auto gradient =
     on.allocate(output_gradient.type(), with_last(output_gradient.shape(), weight.shape()[-1]));
   product(on, matrix_of(output_gradient), matrix_of(weight), matrix_of(gradient),
@@ -55,15 +62,22 @@ tensor linear_input_gradient(stream& on, const tensor& output_gradient, const te
 
 void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
                             tensor& weight_gradient) {
+  if (by_float(on, input))
+    return linear_weight_gradient(on, widened(on, output_gradient), widened(on, input),
+                                  weight_gradient);
   product(on, matrix_of(output_gradient).transposed(), matrix_of(input), matrix_of(weight_gradient),
           write_mode::accumulate);
 }
 
 void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
                             tensor& weight_gradient, tensor& bias_gradient) {
+  if (by_float(on, input))
+    return linear_weight_gradient(on, widened(on, output_gradient), widened(on, input),
+                                  weight_gradient, bias_gradient);
   linear_weight_gradient(on, output_gradient, input, weight_gradient);
   const auto columns = output_gradient.shape()[-1];
-  require(bias_gradient, output_gradient.type(), {columns}, "linear", "the bias's gradient");
+  require(bias_gradient, accumulation_type(output_gradient.type()), {columns}, "linear",
+          "the bias's gradient");
   if (auto* device = on.operations()) {
     device->add_rows(on, output_gradient, bias_gradient);
     return;
@@ -72,6 +86,34 @@ void linear_weight_gradient(stream& on, const tensor& output_gradient, const ten
     add_rows(output_gradient.data<T>(), bias_gradient.data<T>(), output_gradient.shape().rows(),
              columns);
   });
+}
+
+linear_gelu_result linear_gelu(stream& on, const tensor& input, const tensor& weight,
+                               const tensor& bias) {
+  if (auto* device = on.operations(); device != nullptr && input.elements() > 0) {
+    const auto extents = with_last(input.shape(), weight.shape()[0]);
+    require(weight, input.type(), {weight.shape()[0], input.shape()[-1]}, "linear", "weight");
+    require(bias, input.type(), {weight.shape()[0]}, "linear", "bias");
+    linear_gelu_result made{on.allocate(input.type(), extents), on.allocate(input.type(), extents)};
+    if (device->product_gelu(on, {input, weight, bias}, made.inner, made.output))
+      return made;
+  }
+  auto inner = linear(on, input, weight, bias);
+  auto output = gelu(on, inner);
+  return {std::move(output), std::move(inner)};
+}
+
+tensor linear_gelu_input_gradient(stream& on, const tensor& output_gradient, const tensor& weight,
+                                  const tensor& inner) {
+  if (auto* device = on.operations(); device != nullptr && inner.elements() > 0) {
+    const auto extents = with_last(output_gradient.shape(), weight.shape()[-1]);
+    require(weight, inner.type(), {output_gradient.shape()[-1], extents[-1]}, "linear", "weight");
+    require(inner, output_gradient.type(), extents, "linear", "what went into the GELU");
+    auto gradient = on.allocate(inner.type(), inner.shape());
+    if (device->product_gelu_backward(on, output_gradient, weight, inner, gradient))
+      return gradient;
+  }
+  return gelu_backward(on, linear_input_gradient(on, output_gradient, weight), inner);
 }
 
 } // namespace sluice::kernels::ops

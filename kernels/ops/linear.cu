@@ -34,11 +34,11 @@ void operations::add_rows(stream& on, const tensor& rows, tensor& sums) {
                         dim3(sum_columns, sum_lanes), 0, stream_, elements<T>(rows), row_count,
                         columns, elements<float>(parts)),
           "linear's bias gradient");
-    check(SLUICE_LAUNCH(add_parts_kernel<T>, blocks_for(columns), dim3(256), 0, stream_,
-                        elements<float>(parts), columns, row_parts(row_count), elements<T>(sums),
-                        true),
-          "linear's bias gradient");
   });
+  check(SLUICE_LAUNCH(add_parts_kernel, blocks_for(columns), dim3(256), 0, stream_,
+                      elements<float>(parts), columns, row_parts(row_count), elements<float>(sums),
+                      true),
+        "linear's bias gradient");
 }
 
 } // namespace sluice::kernels::cuda

@@ -14,11 +14,26 @@ tensor linear(stream& on, const tensor& input, const tensor& weight, const tenso
 /// The gradient of the input: output_gradient weight.
 tensor linear_input_gradient(stream& on, const tensor& output_gradient, const tensor& weight);
 
-/// Adds the weight's gradient, output_gradient^T input, and the bias's, the sum of the rows of
-/// output_gradient, where there is a bias.
+/// In the type that gradients are summed in, adds the weight's, output_gradient^T input, and the
+/// bias's, the sum of the rows of output_gradient, where there is a bias.
 void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
                             tensor& weight_gradient, tensor& bias_gradient);
 void linear_weight_gradient(stream& on, const tensor& output_gradient, const tensor& input,
                             tensor& weight_gradient);
+
+// -- beside a GELU ---------------------------------------------------------------------------
+// In one step where a device's library has that (cuBLASLt's epilogues). Everywhere else, and for
+// shapes that it does not take, these are the two calls that they stand for.
+
+struct linear_gelu_result {
+  tensor output; ///< gelu(inner)
+  tensor inner;  ///< linear(input, weight, bias)
+};
+linear_gelu_result linear_gelu(stream& on, const tensor& input, const tensor& weight,
+                               const tensor& bias);
+
+/// The gradient of `inner`, where output = linear(gelu(inner), weight).
+tensor linear_gelu_input_gradient(stream& on, const tensor& output_gradient, const tensor& weight,
+                                  const tensor& inner);
 
 } // namespace sluice::kernels::ops

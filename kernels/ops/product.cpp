@@ -17,7 +17,8 @@ void check(const const_matrix& a, const const_matrix& b, const matrix& c, const 
     throw std::invalid_argument(fmt::format("product: [{}, {}] x [{}, {}] does not give [{}, {}]",
                                             a.rows, a.columns, b.rows, b.columns, c.rows,
                                             c.columns));
-  if (a.type != b.type || a.type != c.type || !is_floating(a.type))
+  const bool known = c.type == a.type || c.type == accumulation_type(a.type);
+  if (a.type != b.type || !known || !is_floating(a.type))
     throw std::invalid_argument(
       fmt::format("product: types {}, {} and {}", name(a.type), name(b.type), name(c.type)));
   if (bias && (bias.elements() != c.columns || bias.type() != c.type))

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/operations.hpp"
 #include "kernels/ops/require.hpp"
@@ -57,17 +59,54 @@ struct operand_key {
   auto operator<=>(const operand_key&) const = default;
 };
 
+/// What happens to a product before it is stored.
+enum class epilogue : std::uint8_t { none, bias, gelu, gelu_backward };
+
+bool with_gelu(epilogue after) {
+  return after == epilogue::gelu || after == epilogue::gelu_backward;
+}
+
+cublasLtEpilogue_t in_cublas(epilogue after) {
+  switch (after) {
+  case epilogue::bias:
+    return CUBLASLT_EPILOGUE_BIAS;
+  case epilogue::gelu:
+    return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  case epilogue::gelu_backward:
+    return CUBLASLT_EPILOGUE_DGELU;
+  case epilogue::none:
+    break;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// cuBLASLt keeps what goes into a GELU in rows of a multiple of so many elements.
+constexpr std::int64_t inner_columns = 8;
+
+/// What an epilogue reads or writes beside the product.
+struct epilogue_pointers {
+  const void* bias = nullptr;
+  const void* inner = nullptr; ///< what goes into a GELU; lies as the result does, without gaps
+};
+
 struct product_key {
   operand_key a, b, c;
-  dtype type;
-  bool with_bias;
+  dtype type; ///< of the operands
+  dtype result;
+  epilogue after;
+  std::uint32_t bias_alignment_bytes = 0;
+  std::uint32_t inner_alignment_bytes = 0;
   auto operator<=>(const product_key&) const = default;
 };
 
+/// The largest power of two up to 256 that divides the address.
+std::uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(256, address & (~address + 1)));
+}
+
 operand_key key_of(const ops::const_matrix& of) {
-  const auto address = reinterpret_cast<std::uintptr_t>(of.first);
-  const auto alignment =
-    static_cast<std::uint32_t>(std::min<std::uintptr_t>(256, address & (~address + 1)));
+  const auto alignment = alignment_of(of.first);
   if (of.column_stride == 1)
     return {of.rows, of.columns, std::max<std::int64_t>(of.row_stride, of.columns), false,
             alignment};
@@ -93,13 +132,23 @@ struct product_plan {
   layout a, b, c;
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace_bytes = 0;
+  bool exists = false; ///< whether there is an algorithm at all
 };
 
 class product_plans {
 public:
-  const product_plan& get(const product_key& key) {
-    const auto found = plans_.find(key);
-    return found != plans_.end() ? found->second : plans_.emplace(key, make(key)).first->second;
+  explicit product_plans(remark tell) : tell_(std::move(tell)) {}
+
+  /// A plan that has these pointers until the next call.
+  const product_plan& get(product_key key, const epilogue_pointers& with = {}) {
+    key.bias_alignment_bytes = alignment_of(with.bias);
+    key.inner_alignment_bytes = alignment_of(with.inner);
+    auto found = plans_.find(key);
+    if (found == plans_.end())
+      found = plans_.emplace(key, make(key, with)).first;
+    else
+      point(found->second, key.after, with);
+    return found->second;
   }
 
   cublasLtHandle_t handle() {
@@ -109,9 +158,11 @@ public:
   }
 
 private:
-  product_plan make(const product_key& key);
+  product_plan make(const product_key& key, const epilogue_pointers& with);
   void choose(product_plan& plan, const product_key& key);
+  static void point(const product_plan& plan, epilogue after, const epilogue_pointers& with);
 
+  remark tell_;
   library library_;
   std::map<product_key, product_plan> plans_;
 };
@@ -139,20 +190,27 @@ void set(const preference& of, cublasLtMatmulPreferenceAttributes_t which, const
 
 } // namespace
 
+void product_plans::point(const product_plan& plan, epilogue after, const epilogue_pointers& with) {
+  if (after == epilogue::bias || after == epilogue::gelu)
+    set(plan.how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, with.bias);
+  if (with_gelu(after))
+    set(plan.how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, with.inner);
+}
+
 /// c = a b by rows is c^T = b^T a^T by columns: the operands change places.
-product_plan product_plans::make(const product_key& key) {
+product_plan product_plans::make(const product_key& key, const epilogue_pointers& with) {
   product_plan made;
   check_blas(cublasLtMatmulDescCreate(made.how.out(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
              "describing a product");
   set(made.how, CUBLASLT_MATMUL_DESC_TRANSA, key.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made.how, CUBLASLT_MATMUL_DESC_TRANSB, key.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (key.with_bias) {
-    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    set(made.how, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-  }
+  set(made.how, CUBLASLT_MATMUL_DESC_EPILOGUE, in_cublas(key.after));
+  if (with_gelu(key.after))
+    set(made.how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.c.leading);
+  point(made, key.after, with); // the choice goes by the pointers' alignment
   make_layout(made.a, key.a, key.type);
   make_layout(made.b, key.b, key.type);
-  make_layout(made.c, key.c, key.type);
+  make_layout(made.c, key.c, key.result);
   choose(made, key);
   return made;
 }
@@ -170,28 +228,29 @@ void product_plans::choose(product_plan& plan, const product_key& key) {
   set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c.alignment_bytes);
   cublasLtMatmulHeuristicResult_t best{};
   int found = 0;
-  check_blas(cublasLtMatmulAlgoGetHeuristic(handle(), plan.how.get(), plan.b.get(), plan.a.get(),
-                                            plan.c.get(), plan.c.get(), wanted.get(), 1, &best,
-                                            &found),
-             "choosing an algorithm");
-  if (found == 0)
-    throw std::runtime_error("product: cuBLASLt has no algorithm for this shape");
+  const auto status =
+    cublasLtMatmulAlgoGetHeuristic(handle(), plan.how.get(), plan.b.get(), plan.a.get(),
+                                   plan.c.get(), plan.c.get(), wanted.get(), 1, &best, &found);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) // which says that there is none
+    check_blas(status, "choosing an algorithm");
+  plan.exists = found > 0;
+  if (!plan.exists && with_gelu(key.after))
+    tell_(fmt::format("cuBLASLt has no product with a fused GELU{} that gives [{}, {}] of {}: a "
+                      "kernel of its own does it",
+                      key.after == epilogue::gelu ? "" : "'s gradient", key.c.rows, key.c.columns,
+                      name(key.result)));
   plan.algorithm = best.algo;
   plan.workspace_bytes = best.workspaceSize;
 }
 
-operations::operations(cudaStream_t on)
+operations::operations(cudaStream_t on, remark tell)
   : stream_(on),
-    products_(std::make_unique<product_plans>()) {}
+    products_(std::make_unique<product_plans>(std::move(tell))) {}
 
 operations::~operations() = default;
 
-void operations::product(stream& on, const ops::const_matrix& a, const ops::const_matrix& b,
-                         const ops::matrix& c, ops::write_mode mode, const tensor& bias) {
-  const auto& plan = products_->get({key_of(a), key_of(b), key_of(c), c.type, bool(bias)});
-  if (bias)
-    set(plan.how, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-        static_cast<const void*>(bias.bytes_span().data()));
+void operations::run(stream& on, const product_plan& plan, const ops::const_matrix& a,
+                     const ops::const_matrix& b, const ops::matrix& c, ops::write_mode mode) {
   const float one = 1;
   const float old = mode == ops::write_mode::accumulate ? 1 : 0;
   tensor workspace;
@@ -203,6 +262,50 @@ void operations::product(stream& on, const ops::const_matrix& a, const ops::cons
                plan.a.get(), &old, c.first, plan.c.get(), c.first, plan.c.get(), &plan.algorithm,
                workspace ? workspace.bytes_span().data() : nullptr, plan.workspace_bytes, stream_),
              "running");
+}
+
+void operations::product(stream& on, const ops::const_matrix& a, const ops::const_matrix& b,
+                         const ops::matrix& c, ops::write_mode mode, const tensor& bias) {
+  epilogue_pointers with;
+  if (bias)
+    with.bias = bias.bytes_span().data();
+  const auto& plan = products_->get(
+    {key_of(a), key_of(b), key_of(c), a.type, c.type, bias ? epilogue::bias : epilogue::none},
+    with);
+  if (!plan.exists)
+    throw std::runtime_error("product: cuBLASLt has no algorithm for this shape");
+  run(on, plan, a, b, c, mode);
+}
+
+bool operations::product_gelu(stream& on, const linear_operands& from, tensor& inner,
+                              tensor& output) {
+  const auto a = ops::matrix_of(from.input);
+  const auto b = ops::matrix_of(from.weight).transposed();
+  const auto c = ops::matrix_of(output);
+  if (c.columns % inner_columns != 0)
+    return false;
+  const auto& plan =
+    products_->get({key_of(a), key_of(b), key_of(c), a.type, c.type, epilogue::gelu},
+                   {from.bias.bytes_span().data(), inner.bytes_span().data()});
+  if (plan.exists)
+    run(on, plan, a, b, c, ops::write_mode::overwrite);
+  return plan.exists;
+}
+
+bool operations::product_gelu_backward(stream& on, const tensor& output_gradient,
+                                       const tensor& weight, const tensor& inner,
+                                       tensor& gradient) {
+  const auto a = ops::matrix_of(output_gradient);
+  const auto b = ops::matrix_of(weight);
+  const auto c = ops::matrix_of(gradient);
+  if (c.columns % inner_columns != 0)
+    return false;
+  const auto& plan =
+    products_->get({key_of(a), key_of(b), key_of(c), a.type, c.type, epilogue::gelu_backward},
+                   {.inner = inner.bytes_span().data()});
+  if (plan.exists)
+    run(on, plan, a, b, c, ops::write_mode::overwrite);
+  return plan.exists;
 }
 
 } // namespace sluice::kernels::cuda

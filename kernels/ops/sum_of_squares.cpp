@@ -1,7 +1,8 @@
 #include "kernels/ops/sum_of_squares.hpp"
 
-#include "kernels/ops/lanes.hpp"
+#include "kernels/ops/bfloat16.hpp"
 #include "kernels/ops/device_operations.hpp"
+#include "kernels/ops/lanes.hpp"
 #include "kernels/ops/require.hpp"
 
 namespace sluice::kernels::ops {
@@ -9,6 +10,8 @@ namespace sluice::kernels::ops {
 double sum_of_squares(stream& on, const tensor& values) {
   if (on.operations() != nullptr)
     return sums_of_squares(on, std::span(&values, 1)).front();
+  if (by_float(on, values))
+    return sum_of_squares(on, widened(on, values));
   return with_float(values.type(), "sum_of_squares", [&]<class T>(T) {
     const T* x = values.data<T>();
     return lane_sum<double>(values.elements(), [x](std::int64_t i) {
@@ -28,9 +31,10 @@ std::vector<double> sums_of_squares(stream& on, std::span<const tensor> values) 
       sums.push_back(sum_of_squares(on, each));
     return sums;
   }
+  for (const auto& each : values)
+    require(each, values.front().type(), each.shape(), "sum_of_squares", "a tensor");
   auto results = on.allocate(dtype::float64, {static_cast<std::int64_t>(values.size())});
-  for (std::size_t i = 0; i < values.size(); ++i)
-    device->sum_of_squares(on, values[i], results, static_cast<std::int64_t>(i));
+  device->sums_of_squares(on, values, results);
   sums.resize(values.size());
   on.where().download(sums.data(), results.bytes_span().data(), results.bytes());
   return sums;

@@ -13,7 +13,8 @@ namespace sluice::kernels::ops {
 /// Errors: std::invalid_argument for integers.
 double sum_of_squares(stream& on, const tensor& values);
 
-/// That of each tensor. On a device the results come back together, so it waits once.
+/// That of each tensor, all of one type. On a GPU two launches for 160 tensors; the results come
+/// back together, so it waits once.
 std::vector<double> sums_of_squares(stream& on, std::span<const tensor> values);
 
 } // namespace sluice::kernels::ops

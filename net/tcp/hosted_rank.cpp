@@ -4,6 +4,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "kernels/copy.hpp"
 #include "net/hand_over.hpp"
 
 namespace sluice::net {
@@ -34,6 +35,9 @@ void hosted_rank::send(const transfer& what, kernels::tensor_list tensors) {
   const auto found = senders_.find(edge_of(what));
   if (found == senders_.end())
     throw std::logic_error(to_string(what) + ": the run has no such edge");
+  for (auto& each : tensors)
+    if (each && !each.where()->is_host())
+      each = kernels::transferred(outgoing_, each);
   asio::post(io_, [to = found->second, what, tensors = std::move(tensors)]() mutable {
     to->send(what, std::move(tensors));
   });

@@ -18,7 +18,9 @@ namespace sluice::net {
 class hosted_rank final : public endpoint {
 public:
   hosted_rank(boost::asio::io_context& io, const tcp_options& options)
-    : io_(io), pool_(options.memory, options.limit_bytes) {}
+    : io_(io),
+      pool_(options.memory, options.limit_bytes),
+      outgoing_(options.memory) {}
 
   // Before anything is sent.
   void add_neighbour(std::int32_t rank, hosted_rank& end) { neighbours_.emplace(rank, &end); }
@@ -43,6 +45,7 @@ private:
 
   boost::asio::io_context& io_;
   kernels::buffer_pool pool_;
+  kernels::buffer_pool outgoing_; ///< the owner's thread: what sockets cannot read is copied there
   inbox inbox_;
   std::map<std::int32_t, hosted_rank*> neighbours_; ///< itself too
   std::map<edge, send_channel*> senders_;

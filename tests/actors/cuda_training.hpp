@@ -22,13 +22,14 @@ inline constexpr std::int64_t vocabulary = 19;
 inline constexpr std::int64_t length = 5;
 inline constexpr int steps = 2;
 
-inline std::vector<kernels::nn::module_ptr> small_gpt() {
+inline std::vector<kernels::nn::module_ptr> small_gpt(dtype type) {
   return kernels::nn::make_gpt({.vocabulary = vocabulary,
                                 .layers = 2,
                                 .width = 8,
                                 .heads = 2,
                                 .length = length,
-                                .dropout = 0.1});
+                                .dropout = 0.1},
+                               type);
 }
 
 enum class placement : std::uint8_t { processor, gpus, mixed };
@@ -50,6 +51,7 @@ struct shape_of_run {
   const char* schedule;
   int stages;
   int micro_batches;
+  dtype type = dtype::float32;
 };
 
 enum class channel : std::uint8_t { local, nccl };
@@ -70,7 +72,7 @@ inline actors::pipeline_options options_for(const shape_of_run& shape, placement
                                             channel which = channel::local) {
   return {.plan = plan::make_plan(shape.schedule,
                                   {.stages = shape.stages, .micro_batches = shape.micro_batches}),
-          .layers = small_gpt,
+          .layers = [type = shape.type] { return small_gpt(type); },
           .optimizer = stress::keeping_gradients(kernels::nn::make_adamw()),
           .learning_rate = [](std::uint64_t) { return 1e-3; },
           .clip = 0.5,
@@ -99,8 +101,11 @@ inline outcome train(const shape_of_run& shape, placement where, channel which =
 /// The rounding that is allowed: kernels add in another order than the processor, and their
 /// exponential is another one.
 inline constexpr double rounding = 2e-5;
+inline constexpr double bfloat16_rounding =
+  2e-3; ///< where a sum lies between two, each may be taken
 
-inline void check_close(const outcome& got, const outcome& expected) {
+inline void check_close(const outcome& got, const outcome& expected,
+                        double rounding = test::rounding) {
   for (int step = 0; step < steps; ++step) {
     const auto at = static_cast<std::size_t>(step);
     CHECK(std::abs(got.losses[at] - expected.losses[at]) <= rounding * expected.losses[at]);

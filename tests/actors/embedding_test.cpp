@@ -246,15 +246,27 @@ TEST_CASE("a callback may change the gradients before norm and update see them")
   CHECK((stress::bytes_of(*plain.state()) == stress::bytes_of(*changed.state())));
 }
 
-TEST_CASE("a callback that throws fails the step by name, and the pipeline goes on") {
+TEST_CASE("a callback that throws fails the step by name, and the pipeline goes on, however many "
+          "tasks are enqueued ahead") {
   auto options = options_for(3);
+  for (auto& rank : options.plan.by_rank)
+    rank.look_ahead = 0;
+  SUBCASE("none") {}
+  SUBCASE("one") {
+    for (auto& rank : options.plan.by_rank)
+      rank.look_ahead = 1;
+  }
+  SUBCASE("two") {
+    for (auto& rank : options.plan.by_rank)
+      rank.look_ahead = 2;
+  }
   std::atomic<bool> angry{true};
   options.events.after_task = [&](const actors::task_event& event) {
     if (angry && event.rank == 1 && event.what.micro_batch == 2)
       throw std::runtime_error("no more of this");
   };
   pipeline line(std::move(options));
-  CHECK(says(error_of([&] { line.step(data_of()); }), "rank 1"));
+  CHECK(says(error_of([&] { line.step(data_of()); }), "rank 1: F2 of chunk 1: no more of this"));
   angry = false;
   CHECK(line.step(data_of()).step == 0); // the failed one is not counted
 }

@@ -1,3 +1,6 @@
+#include <atomic>
+#include <optional>
+
 #include <doctest/doctest.h>
 
 #include "tests/support/emulated_step.hpp"
@@ -75,6 +78,59 @@ TEST_CASE("a step that fails while its device has tasks in its queue leaves noth
   const auto report = system.train(line, actors::emulated_batch(6));
   system.let_run();
   CHECK(report.span_seconds == doctest::Approx(planned_span(plan, with)).epsilon(1e-6));
+}
+
+TEST_CASE("a stop of many stages waits for no timer and for no task but those under way") {
+  // Sixteen stages, many of them idle with a timer that ends their patience.
+  auto plan = plan::make_plan("zb-h1", {.stages = 16, .micro_batches = 16});
+  tests::stepped_system system;
+  const auto now = [&] { return system.scheduler().clock().now(); };
+  std::optional<caf::actor_clock::time_point> stopped;
+  int begun_since = 0;
+  actors::pipeline_options options{
+    .plan = plan,
+    .deadline = std::chrono::hours(24),
+    .events = {.before_task = [&](const actors::task_event&) { begun_since += stopped ? 1 : 0; },
+               .after_task =
+                 [&](const actors::task_event& on) {
+                   if (on.rank == 7 && on.what.micro_batch == 9) {
+                     stopped = now();
+                     throw std::runtime_error("as told");
+                   }
+                 }}};
+  auto with = actors::parse_emulation("emulated:F=10s:B=10s:W=10s");
+  with.conditions.patience = 1;
+  actors::emulate(options, with);
+  auto line = system.start(std::move(options));
+  CHECK_THROWS_WITH_AS(system.train(line, actors::emulated_batch(16)), doctest::Contains("as told"),
+                       std::runtime_error);
+  REQUIRE(stopped);
+  CHECK(now() - *stopped <= std::chrono::seconds(10)); // of the test's clock: one task
+  CHECK(begun_since <= 15); // by stages that the stop had not reached yet
+  system.let_run();
+}
+
+TEST_CASE("more stages than threads run, stop and run again") {
+  constexpr int stages = 32;
+  actors::register_messages();
+  caf::actor_system_config config;
+  config.set("caf.scheduler.max-threads", 2);
+  caf::actor_system of_two_threads(config);
+  std::atomic<bool> angry{true};
+  actors::pipeline_options options{
+    .plan = plan::make_plan("zb-h1", {.stages = stages, .micro_batches = 8}),
+    .events = {.after_task =
+                 [&](const actors::task_event& on) {
+                   if (angry && on.rank == stages / 2)
+                     throw std::runtime_error("as told");
+                 }},
+    .system = &of_two_threads};
+  actors::emulate(options, actors::parse_emulation("emulated:F=1ms:B=1ms:W=1ms"));
+  actors::pipeline line(std::move(options));
+  CHECK_THROWS_WITH_AS(line.step(actors::emulated_batch(8)), doctest::Contains("as told"),
+                       actors::pipeline_error);
+  angry = false;
+  CHECK(line.step(actors::emulated_batch(8)).tasks.size() == stages);
 }
 
 TEST_CASE("a device that is not understood says which part and how to write it") {

@@ -22,13 +22,14 @@ constexpr std::int64_t length = 7;
 constexpr double clip = 0.5; // Small enough to be active.
 
 /// 2 + 2 * layers modules: an embedding, two of each layer, a head.
-std::vector<kernels::nn::module_ptr> small_gpt(std::int64_t layers) {
+std::vector<kernels::nn::module_ptr> small_gpt(std::int64_t layers, dtype type) {
   return kernels::nn::make_gpt({.vocabulary = vocabulary,
                                 .layers = layers,
                                 .width = 12,
                                 .heads = 3,
                                 .length = length,
-                                .dropout = 0.1});
+                                .dropout = 0.1},
+                               type);
 }
 
 std::shared_ptr<const kernels::nn::optimizer> test_optimizer() {
@@ -52,14 +53,22 @@ struct reference {
 
 constexpr int steps = 3;
 
+constexpr std::int64_t few_layers = 3;
+
+struct model {
+  std::int64_t layers = few_layers;
+  dtype type = dtype::float32;
+  auto operator<=>(const model&) const = default;
+};
+
 /// Made once for each model and way in which the micro-batches are summed: all in one row, or by
 /// route.
-const reference& reference_for(std::int64_t layers, const std::vector<std::int32_t>& route_of) {
-  static std::map<std::pair<std::int64_t, std::vector<std::int32_t>>, reference> made;
-  auto [found, fresh] = made.try_emplace({layers, route_of});
+const reference& reference_for(const model& of, const std::vector<std::int32_t>& route_of) {
+  static std::map<std::pair<model, std::vector<std::int32_t>>, reference> made;
+  auto [found, fresh] = made.try_emplace({of, route_of});
   if (!fresh)
     return found->second;
-  stress::serial_run serial({.layers = small_gpt(layers),
+  stress::serial_run serial({.layers = small_gpt(of.layers, of.type),
                              .optimizer = test_optimizer(),
                              .clip = clip,
                              .route_of = route_of});
@@ -91,20 +100,18 @@ private:
   std::atomic<std::uint64_t> drawn_{0};
 };
 
-constexpr std::int64_t few_layers = 3;
-
 actors::pipeline_options options_for(std::string_view schedule, const plan::plan_request& wanted,
-                                     std::int64_t layers = few_layers) {
+                                     const model& of = {}) {
   return {.plan = plan::make_plan(schedule, wanted),
-          .layers = [layers] { return small_gpt(layers); },
+          .layers = [of] { return small_gpt(of.layers, of.type); },
           .optimizer = test_optimizer(),
           .learning_rate = [](std::uint64_t) { return 1e-3; },
           .clip = clip};
 }
 
-void check_equal(actors::pipeline_options options, std::int64_t layers = few_layers) {
+void check_equal(actors::pipeline_options options, const model& of = {}) {
   const int micro_batches = options.plan.micro_batches;
-  const auto& expected = reference_for(layers, options.plan.route_of);
+  const auto& expected = reference_for(of, options.plan.route_of);
   actors::pipeline line(std::move(options));
   tests::token_batches batches(vocabulary, length, 0.3);
   for (int step = 0; step < steps; ++step) {
@@ -120,6 +127,11 @@ void check_equal(actors::pipeline_options options, std::int64_t layers = few_lay
 } // namespace
 
 TEST_CASE("GPipe and 1F1B give the bytes of the serial run for every stage and micro-batch count") {
+  model of;
+  SUBCASE("in float32") {}
+  SUBCASE("in bfloat16, masters included") {
+    of.type = dtype::bfloat16;
+  }
   for (const char* schedule : {"gpipe", "1f1b"})
     for (int stages = 1; stages <= 4; ++stages)
       for (const int micro_batches : {1, 2, 3, 4, 7, 8})
@@ -128,14 +140,20 @@ TEST_CASE("GPipe and 1F1B give the bytes of the serial run for every stage and m
           CAPTURE(stages);
           CAPTURE(micro_batches);
           CAPTURE(recompute);
-          auto options = options_for(schedule, {.stages = stages, .micro_batches = micro_batches});
+          auto options =
+            options_for(schedule, {.stages = stages, .micro_batches = micro_batches}, of);
           options.recompute = recompute;
-          check_equal(std::move(options));
+          check_equal(std::move(options), of);
         }
 }
 
 TEST_CASE(
   "every synchronous schedule gives the bytes of the serial run, by route where it has two") {
+  model of;
+  SUBCASE("in float32") {}
+  SUBCASE("in bfloat16, masters included") {
+    of.type = dtype::bfloat16;
+  }
   for (const auto& schedule : plan::all_schedules())
     for (const int stages : {1, 2, 3, 4})
       for (const int micro_batches : {1, 2, 3, 5, 8}) {
@@ -144,18 +162,19 @@ TEST_CASE(
         CAPTURE(micro_batches);
         actors::pipeline_options options;
         try {
-          options = options_for(schedule.name, {.stages = stages, .micro_batches = micro_batches});
+          options =
+            options_for(schedule.name, {.stages = stages, .micro_batches = micro_batches}, of);
         } catch (const plan::plan_error&) {
           continue; // This schedule has no such shape.
         }
         if (options.plan.asynchronous)
           continue; // Its updates come within the step.
-        check_equal(std::move(options));
+        check_equal(std::move(options), of);
       }
 }
 
 TEST_CASE("three chunks a rank give the bytes of the serial run") {
-  constexpr std::int64_t layers = 5; // 12 modules, for 4 stages of 3 chunks.
+  constexpr model of{.layers = 5}; // 12 modules, for 4 stages of 3 chunks.
   for (const char* schedule : {"interleaved", "interleaved-zb"})
     for (const int stages : {2, 3, 4})
       for (const int micro_batches : {1, 2, 3, 5, 8}) {
@@ -164,8 +183,8 @@ TEST_CASE("three chunks a rank give the bytes of the serial run") {
         CAPTURE(micro_batches);
         check_equal(options_for(schedule,
                                 {.stages = stages, .micro_batches = micro_batches, .chunks = 3},
-                                layers),
-                    layers);
+                                of),
+                    of);
       }
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("A worker says who it is and that it is free") {
 TEST_CASE("Another version is refused with both numbers") {
   desk at;
   CHECK_THROWS_WITH_AS(at.system.ask<worker_offer>(at.worker, worker_hello{99}),
-                       doctest::Contains("speaks version 1 of the control protocol, not 99"),
+                       doctest::Contains("speaks version 2 of the control protocol, not 99"),
                        std::runtime_error);
 }
 
@@ -164,6 +164,10 @@ TEST_CASE("A request that makes no sense is refused with the reason, and the wor
     asked.recipe.model.kind = "/etc/passwd";
     reason = "there is no model '/etc/passwd'";
   }
+  SUBCASE("a precision that nobody knows") {
+    asked.recipe.model.precision = "half";
+    reason = "there is no precision 'half'";
+  }
   SUBCASE("a model beyond all bounds") {
     asked.recipe.model.layers = std::int64_t{1} << 40;
     reason = "the number of layers is 1099511627776";
@@ -208,6 +212,24 @@ TEST_CASE("A run is started only by who has the lease") {
   CHECK_THROWS_WITH_AS(
     at.system.ask<run_started>(at.worker, start_run{std::vector<std::uint8_t>(16, 1), {}, 100}),
     doctest::Contains("no address is known for rank"), std::runtime_error);
+}
+
+TEST_CASE("An order of GPUs that makes no sense is refused, and so is one where there are none") {
+  desk at;
+  auto asked = at.request(1);
+  asked.make_gpu_id = true;
+  CHECK(at.refusal(asked).find("it has no GPUs") != std::string::npos);
+  at.system.ask<lease_grant>(at.worker, at.request(1));
+  const auto start = [&](gpu_order gpus) {
+    at.system.ask<run_started>(
+      at.worker, start_run{std::vector<std::uint8_t>(16, 1), {{0, "127.0.0.1:1"}}, 100, gpus});
+  };
+  CHECK_THROWS_WITH_AS(start({.ranks = {1, 0}}), doctest::Contains("the ranks [1, 0] on GPUs"),
+                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(start({.ranks = {0, 2}}), doctest::Contains("of a plan for 2"),
+                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(start({.ranks = {0, 1}}), doctest::Contains("without a sequencer"),
+                       std::runtime_error);
 }
 
 TEST_CASE("The edges of a run have the slots that its credits allow") {

@@ -104,6 +104,9 @@ class AWorker(WorkersTest):
         addresses = self.addresses(there)
         state = json.loads(self.run_command("status", "--workers", addresses, "--json", "-").stdout)
         self.assertEqual([each["free"] for each in state["workers"]], [True, True])
+        self.assertEqual([each["devices"] for each in state["workers"]], [["cpu"], ["cpu"]])
+        self.refused([*self.train_words(**DEEP, workers=addresses), "--nccl"],
+                     "--nccl: no worker offers a GPU")
         run = self.start(*self.train_words(**{**DEEP, "steps": 1_000_000}, workers=addresses))
         try:
             for each in there:

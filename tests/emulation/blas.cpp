@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/emulation/runtime_call.hpp"
@@ -18,7 +19,29 @@ struct description {
   cublasOperation_t transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
+  void* inner = nullptr; ///< what goes into a GELU
+  std::int64_t inner_leading = 0;
+
+  bool wants_bias() const {
+    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  }
+  bool wants_inner() const {
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || epilogue == CUBLASLT_EPILOGUE_DGELU;
+  }
 };
+
+// The approximation by the hyperbolic tangent, which cuBLASLt has.
+constexpr float root = 0.7978845608F; // sqrt(2 / pi)
+constexpr float cubic = 0.044715F;
+
+float gelu(float x) {
+  return 0.5F * x * (1 + std::tanh(root * (x + cubic * x * x * x)));
+}
+
+float gelu_slope(float x) {
+  const float t = std::tanh(root * (x + cubic * x * x * x));
+  return 0.5F * (1 + t) + 0.5F * x * (1 - t * t) * root * (1 + 3 * cubic * x * x);
+}
 
 struct layout {
   cudaDataType type = CUDA_R_32F;
@@ -80,8 +103,14 @@ struct product {
         sum *= alpha;
         if (beta != 0) // else C is not read: it may hold NaN
           sum += beta * load(old, c.type, i + j * c.leading);
-        if (how.bias != nullptr)
+        if (how.wants_bias())
           sum += load(how.bias, c.type, i);
+        if (how.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+          store(how.inner, c.type, i + j * how.inner_leading, sum);
+          sum = gelu(sum);
+        } else if (how.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+          sum *= gelu_slope(load(how.inner, c.type, i + j * how.inner_leading));
+        }
         store(result, c.type, i + j * c.leading, sum);
       }
   }
@@ -101,7 +130,20 @@ bool agrees(const description& how, const layout& a, const layout& b, const layo
   const bool plain_b = how.transpose_b == CUBLAS_OP_N;
   return (plain_a ? a.rows : a.columns) == c.rows && (plain_b ? b.columns : b.rows) == c.columns
       && (plain_a ? a.columns : a.rows) == (plain_b ? b.rows : b.columns) && a.type == b.type
-      && a.type == c.type && how.compute == CUBLAS_COMPUTE_32F;
+      && (a.type == c.type || c.type == CUDA_R_32F) && how.compute == CUBLAS_COMPUTE_32F;
+}
+
+bool fits_epilogue(call& in, const product& what) {
+  const auto& how = what.how;
+  if (how.wants_bias() != (how.bias != nullptr) || how.wants_inner() != (how.inner != nullptr))
+    return false;
+  auto bias = what.c;
+  bias.columns = 1;
+  if (how.wants_bias() && !fits(in, bias, how.bias))
+    return false;
+  auto inner = what.c;
+  inner.leading = how.inner_leading;
+  return !how.wants_inner() || (how.inner_leading % 8 == 0 && fits(in, inner, how.inner));
 }
 
 } // namespace
@@ -149,6 +191,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of,
     return set(how.epilogue, value, bytes);
   case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
     return set(how.bias, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return set(how.inner, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return set(how.inner_leading, value, bytes);
   default:
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -182,14 +228,24 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t of,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* found) {
+  call in(__func__);
+  const auto& how = behind<description>(of);
   if (wanted < 1)
     return CUBLAS_STATUS_INVALID_VALUE;
+  // It goes by the alignment of what the epilogue points to.
+  if (how.wants_bias() != (how.bias != nullptr) || how.wants_inner() != (how.inner != nullptr)) {
+    in.all.violate_locked("cublasLtMatmulAlgoGetHeuristic: an epilogue without its pointers");
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  *found = 0;
+  if (how.wants_inner() && !in.all.fused_gelu)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   results[0] = {};
   results[0].state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
@@ -212,9 +268,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const 
                      d,
                      *static_cast<const float*>(alpha),
                      *static_cast<const float*>(beta)};
-  const bool with_bias = what.how.epilogue == CUBLASLT_EPILOGUE_BIAS;
   if (!agrees(what.how, what.a, what.b, what.c) || c != d || !fits(in, what.a, a)
-      || !fits(in, what.b, b) || !fits(in, what.c, c) || with_bias != (what.how.bias != nullptr)) {
+      || !fits(in, what.b, b) || !fits(in, what.c, c) || !fits_epilogue(in, what)) {
     in.all.violate_locked("cublasLtMatmul: operands that do not fit, or lie nowhere");
     return CUBLAS_STATUS_INVALID_VALUE;
   }

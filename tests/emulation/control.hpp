@@ -32,6 +32,9 @@ enum class send_model : std::uint8_t {
 };
 void set_send_model(send_model which);
 
+/// Whether cuBLASLt finds algorithms with a GELU fused; true at first.
+void set_fused_gelu(bool exists);
+
 /// What follows a proven cycle of waits: abort() ends the process, fail makes the waits return
 /// errors.
 enum class on_deadlock : std::uint8_t { abort, fail };
@@ -54,5 +57,8 @@ void set_device_count(int count);
 
 /// How often cudaMalloc() was called so far.
 long device_allocations();
+
+/// How many kernels were launched so far whose name begins so.
+long launches_of(const std::string& kernel);
 
 } // namespace sluice::emulation

@@ -62,12 +62,15 @@ T shuffle(unsigned mask, int operation, T value, unsigned source) {
 template <class... Parameters, class... Arguments>
 cudaError_t launch_kernel(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                           std::size_t shared_bytes, cudaStream_t on, Arguments&&... arguments) {
+  static_assert((sizeof(std::decay_t<Parameters>) + ... + 0) <= 4096, "what a launch may carry");
   std::tuple<std::decay_t<Parameters>...> values(
     static_cast<Parameters>(std::forward<Arguments>(arguments))...);
   std::vector<const void*> pointers;
   const auto note = [&]<class T>(const T& value) {
     if constexpr (std::is_pointer_v<T>)
       pointers.push_back(value);
+    else if constexpr (requires { value.each_pointer([](const void*) {}); })
+      value.each_pointer([&](const void* pointer) { pointers.push_back(pointer); });
   };
   std::apply([&](const auto&... each) { (note(each), ...); }, values);
   return enqueue_kernel(

@@ -249,6 +249,10 @@ void set_on_deadlock(on_deadlock what) {
   change([&](engine& e) { e.reaction = what; });
 }
 
+void set_fused_gelu(bool exists) {
+  change([&](engine& e) { e.fused_gelu = exists; });
+}
+
 void set_device_count(int count) {
   change([&](engine& e) { e.device_count = count; });
 }
@@ -274,6 +278,16 @@ std::string last_violation() {
 long device_allocations() {
   long count = 0;
   change([&](engine& e) { count = e.allocations; });
+  return count;
+}
+
+long launches_of(const std::string& kernel) {
+  long count = 0;
+  change([&](engine& e) {
+    for (const auto& [name, launches] : e.launches)
+      if (name.starts_with(kernel))
+        count += launches;
+  });
   return count;
 }
 

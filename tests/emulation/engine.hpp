@@ -87,11 +87,13 @@ struct engine {
   std::chrono::steady_clock::time_point last_call;     ///< of a host thread
   std::chrono::steady_clock::time_point last_progress; ///< of anything
   bool executing = false;
+  bool fused_gelu = true;
   std::string deadlock; ///< the first since reset_findings()
   std::string said;     ///< the last that was reported
   std::string violation;
   long violation_count = 0;
   long allocations = 0;
+  std::map<std::string, long> launches; ///< by kernel
   std::map<std::uintptr_t, std::size_t> pinned;
 
   /// Appends to a stream; waits while the launch queue of 1024 entries is full.

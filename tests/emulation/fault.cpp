@@ -1,8 +1,9 @@
 #include "tests/emulation/fault.hpp"
 
+#include <array>
 #include <csignal>
-#include <cstring>
-#include <string>
+#include <cstdio>
+#include <cstdlib>
 
 #include <unistd.h>
 
@@ -12,17 +13,19 @@ namespace sluice::emulation {
 
 namespace {
 
-// Not safe for signals in general, but this is the last thing that the program does.
 void report(int signal_number, siginfo_t* info, void*) {
   const auto& all = engine::get();
-  std::string where = "no device's memory";
+  std::array<char, 48> where{"no device's memory"};
   for (std::size_t i = 0; i < all.devices.size(); ++i)
     if (all.devices[i]->memory.contains(info->si_addr))
-      where = "the memory of device " + std::to_string(i);
-  const auto lane = running_lane();
-  const auto text = std::string(mark) + "violation: " + (lane.empty() ? "host code" : lane)
-                  + " touched " + where + ", which it may not\n";
-  if (write(STDERR_FILENO, text.data(), text.size()) < 0)
+      std::snprintf(where.data(), where.size(), "the memory of device %zu", i);
+  std::array<char, 160> who{};
+  running_lane(who);
+  std::array<char, 320> text{};
+  const int length =
+    std::snprintf(text.data(), text.size(), "%sviolation: %s touched %s, which it may not\n", mark,
+                  who.data(), where.data());
+  if (write(STDERR_FILENO, text.data(), static_cast<std::size_t>(length)) < 0)
     std::abort();
   std::signal(signal_number, SIG_DFL);
   std::raise(signal_number);

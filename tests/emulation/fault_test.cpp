@@ -41,6 +41,19 @@ TEST_CASE("a kernel that reaches another device ends the program, with block and
         != std::string::npos);
 }
 
+TEST_CASE("a kernel that writes behind an allocation is caught, by AddressSanitizer at the place") {
+  const auto result = run("kernel-writes-behind-allocation");
+  CHECK(result.status != 0);
+#ifdef __SANITIZE_ADDRESS__
+  CHECK(result.text.find("AddressSanitizer: use-after-poison") != std::string::npos);
+  CHECK(result.text.find("out_of_bounds_kernel") != std::string::npos);
+#else
+  CHECK(result.text.find("kernel out_of_bounds_kernel wrote to memory behind an allocation of 124 "
+                         "bytes")
+        != std::string::npos);
+#endif
+}
+
 TEST_CASE("every line of the emulation says what it is") {
   const auto text = run("host-reads-device").text;
   std::istringstream lines(text);

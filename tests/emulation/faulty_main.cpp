@@ -29,6 +29,13 @@ void reach_another_device() {
   must(on.synchronize());
 }
 
+void write_behind_allocation() {
+  const cuda_stream on;
+  const floats y(31);
+  must(out_of_bounds(y.device(), 31, on));
+  must(on.synchronize());
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -38,6 +45,8 @@ int main(int argc, char** argv) {
     read_device_memory();
   else if (std::strcmp(argv[1], "kernel-reaches-other-device") == 0)
     reach_another_device();
+  else if (std::strcmp(argv[1], "kernel-writes-behind-allocation") == 0)
+    write_behind_allocation();
   else
     return 2;
   return 0;

@@ -10,12 +10,16 @@
 #error "the emulation switches stacks in x86-64 assembly"
 #endif
 
-// Present only in a program that is linked with AddressSanitizer.
+// Present only in a program that is linked with AddressSanitizer, or with ThreadSanitizer.
 extern "C" {
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const void* bottom,
                                                           std::size_t bytes);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* fake, const void** bottom,
                                                            std::size_t* bytes);
+__attribute__((weak)) void* __tsan_get_current_fiber();
+__attribute__((weak)) void* __tsan_create_fiber(unsigned flags);
+__attribute__((weak)) void __tsan_destroy_fiber(void* fiber);
+__attribute__((weak)) void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void sluice_emulation_switch(void** from, void* to);
 }
 
@@ -70,9 +74,13 @@ fiber::fiber(void (*entry)()) : entry_(entry) {
   for (int saved = 0; saved < 6; ++saved)
     *--top = nullptr;
   stack_pointer_ = top;
+  if (__tsan_create_fiber != nullptr)
+    tsan_fiber_ = __tsan_create_fiber(0);
 }
 
 fiber::~fiber() {
+  if (stack_ != nullptr && tsan_fiber_ != nullptr)
+    __tsan_destroy_fiber(tsan_fiber_);
   if (stack_ != nullptr)
     munmap(stack_ - guard_bytes, guard_bytes + stack_bytes);
 }
@@ -100,6 +108,11 @@ void fiber::resume_from(fiber& from) {
     }
     __sanitizer_start_switch_fiber(&from.fake_stack_, stack_ ? stack_ : thread_bottom,
                                    stack_ ? stack_bytes : thread_bytes);
+  }
+  if (__tsan_switch_to_fiber != nullptr) {
+    if (from.tsan_fiber_ == nullptr) // the thread itself
+      from.tsan_fiber_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(tsan_fiber_, 0); // what a lane did, the next one on the thread sees
   }
   starting = this;
   sluice_emulation_switch(&from.stack_pointer_, stack_pointer_);

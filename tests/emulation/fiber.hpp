@@ -26,6 +26,7 @@ private:
   void* stack_pointer_ = nullptr;
   char* stack_ = nullptr;
   void* fake_stack_ = nullptr; ///< AddressSanitizer's
+  void* tsan_fiber_ = nullptr; ///< ThreadSanitizer's
   void (*entry_)() = nullptr;
 };
 

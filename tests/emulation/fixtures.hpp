@@ -103,6 +103,7 @@ public:
     set_lane_order(lane_order::forward);
     set_device_model(device_model::one_resident);
     set_send_model(send_model::rendezvous);
+    set_fused_gelu(true);
     set_on_deadlock(on_deadlock::abort);
     reset_findings();
   }

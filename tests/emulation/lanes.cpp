@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -65,7 +66,9 @@ struct runner {
 
 lane_order order_mode = lane_order::forward;
 std::uint64_t order_seed = 1;
-auto& now = *new std::unique_ptr<runner>; // never destroyed: the engine's thread outlives statics
+// Never destroyed: the engine's thread outlives statics.
+auto& now = *new std::unique_ptr<runner>;
+auto& stuck = *new std::vector<std::unique_ptr<runner>>;
 
 void to_thread() {
   now->in_lane = false;
@@ -222,21 +225,19 @@ std::string run_grid(const launch& what, const std::function<void()>& body) {
       continue;
     auto error =
       std::string("kernel ") + what.kernel + ", block " + std::to_string(block) + ": " + now->error;
-    now.release(); // the fibers of the failed block stand where they are, for good
+    stuck.push_back(std::move(now)); // its fibers stand where they are, for good
     return error;
   }
   return {};
 }
 
-std::string running_lane() {
+void running_lane(std::span<char> into) {
   if (now == nullptr || !now->in_lane)
-    return {};
-  const auto triple = [](const auto& v) {
-    return "(" + std::to_string(v.x) + ", " + std::to_string(v.y) + ", " + std::to_string(v.z)
-         + ")";
-  };
-  return std::string("kernel ") + now->what->kernel + ", block " + triple(blockIdx) + ", thread "
-       + triple(threadIdx);
+    std::snprintf(into.data(), into.size(), "host code");
+  else
+    std::snprintf(into.data(), into.size(), "kernel %s, block (%u, %u, %u), thread (%u, %u, %u)",
+                  now->what->kernel, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y,
+                  threadIdx.z);
 }
 
 namespace on_lane {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 namespace sluice::emulation {
@@ -28,8 +29,9 @@ void set_lane_order(lane_order order, std::uint64_t seed = 1);
 /// Thread: one at a time. Returns what went wrong, or nothing.
 std::string run_grid(const launch& what, const std::function<void()>& lane);
 
-/// "kernel k, block (1, 0, 0), thread (3, 0, 0)" while a lane runs, else nothing.
-std::string running_lane();
+/// "kernel k, block (1, 0, 0), thread (3, 0, 0)" while a lane runs, else "host code". For signal
+/// handlers: allocates nothing.
+void running_lane(std::span<char> into);
 
 /// What kernels call; see device_code.hpp.
 namespace on_lane {

@@ -78,15 +78,3 @@ TEST_CASE("lanes that wait for each other break the device, with kernel and thre
         == "kernel divergent_barrier_kernel, block 0: lanes of a block wait for each other: 16 at "
            "__syncthreads (first: thread 16); 16 in a warp operation (first: thread 0);");
 }
-
-#ifndef __SANITIZE_ADDRESS__ // which reports it itself, and ends the program
-TEST_CASE("a write behind an allocation is noticed after the kernel") {
-  const session run;
-  const cuda_stream on;
-  const floats y(31);
-  must(out_of_bounds(y.device(), 31, on));
-  CHECK(on.synchronize() == cudaErrorLaunchFailure);
-  CHECK(last_violation()
-        == "kernel out_of_bounds_kernel wrote to memory behind an allocation of 124 bytes");
-}
-#endif

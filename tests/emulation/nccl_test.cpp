@@ -195,6 +195,7 @@ TEST_CASE("a send buffer that is used again too early is noticed") {
 TEST_CASE("a non-blocking communicator takes no other call before it is done") {
   const session run;
   const auto id = new_id();
+  std::atomic<bool> tried = false;
   run_two([&](rank& me) {
     ncclComm_t on = nullptr;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -211,9 +212,12 @@ TEST_CASE("a non-blocking communicator takes no other call before it is done") {
       CHECK(ncclSend(me.buffer(0), 64, ncclFloat32, 1, on, me.first) == ncclInProgress);
       CHECK(ncclSend(me.buffer(2), 64, ncclFloat32, 1, on, me.first) == ncclInvalidArgument);
       CHECK(last_violation() == "a call on a communicator that is still in progress");
-    }
-    if (me.number == 1)
+      tried = true;
+    } else {
+      while (!tried)
+        std::this_thread::yield();
       CHECK(ncclRecv(me.buffer(1), 64, ncclFloat32, 0, on, me.first) == ncclInProgress);
+    }
     CHECK(wait() == ncclSuccess);
     test::must(me.first.synchronize());
     if (me.number == 1)

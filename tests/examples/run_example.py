@@ -81,6 +81,26 @@ def own_schedule(program, folder):
     require("cannot finish" in run(program, "dead.csv", folder=folder, code=1), "dead.csv")
 
 
+def two_hosts(program, folder):
+    """Two worker processes; the trainer's losses are those of one process, digit for digit."""
+    alone = run(program, "alone", folder=folder)
+    first, last = number(r"step 0: loss ([\d.]+)", alone), number(r"step 200: loss ([\d.]+)", alone)
+    require(last < first / 4, alone)
+    workers = [subprocess.Popen([program, "worker", "127.0.0.1:0"], text=True, cwd=folder,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        addresses = [each.stdout.readline().removeprefix("listening on ").strip()
+                     for each in workers]
+        text = run(program, "train", *addresses, folder=folder)
+        require(text == alone, text + alone)
+    finally:
+        for each in workers:
+            said, _ = each.communicate()  # the end of its input ends it
+            require(each.returncode == 0 and "leased to" in said, said)
+    text = run(program, "train", "127.0.0.1:1", folder=folder, code=1)
+    require("error: 127.0.0.1:1: " in text, text)
+
+
 def libtorch_stage(program, folder):
     text = run(program, folder=folder)
     require(number(r"step 60: loss ([\d.]+)", text) < 0.3 * number(r"step 0: loss ([\d.]+)", text),
@@ -91,8 +111,9 @@ def libtorch_stage(program, folder):
 def main():
     name, program, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
-    {check.__name__: check for check in (byte_lm, digits, custom_trainer, actor_trainer,
-                                         own_schedule, libtorch_stage)}[name](program, folder)
+    checks = (byte_lm, digits, custom_trainer, actor_trainer, own_schedule, two_hosts,
+              libtorch_stage)
+    {check.__name__: check for check in checks}[name](program, folder)
     print(f"{name}: as expected")
 
 

@@ -61,7 +61,8 @@ say "GPUs: $gpus"
 
 part "configuring" cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DSLUICE_CUDA=ON \
   -DSLUICE_CUDA_ARCHITECTURES=native || finish
-part "building" cmake --build "$build" -j "$jobs" --target sluice gpu_tests || finish
+part "building" cmake --build "$build" -j "$jobs" --target sluice gpu_tests \
+  kernel_bench || finish
 part "the list of devices" "$build/sluice" devices
 part "kernels, device and copies against the processor" "$build/tests/gpu_tests"
 if command -v compute-sanitizer >/dev/null; then
@@ -71,11 +72,13 @@ else
   skip "compute-sanitizer" "it is not installed"
 fi
 
-# train NAME DEVICES STAGES: a small GPT on this project's own text.
+# train NAME DEVICES STAGES [MORE...]: a small GPT on this project's own text.
 cat docs/*.md >"$build/text.txt"
 train() {
-  part "$1" "$build/sluice" train --data "$build/text.txt" --steps 20 --stages "$3" \
-    --device "$2" --json "$build/$1.json"
+  local name=$1 devices=$2 stages=$3
+  shift 3
+  part "$name" "$build/sluice" train --data "$build/text.txt" --steps 20 --stages "$stages" \
+    --device "$devices" --json "$build/$name.json" "$@"
 }
 train "train-on-the-processor" cpu 1
 train "train-on-one-GPU" cuda:0 1
@@ -87,7 +90,15 @@ else
 fi
 part "loss curves agree" python3 tests/gpu/compare_losses.py "$build"/train-*.json
 
-skip "benchmarks of kernels against the device's limits" "there are none yet"
-skip "comparison with PyTorch on the same GPU" "there is none yet"
+train "train-on-one-GPU-in-bfloat16" cuda:0 1 --precision bfloat16
+part "the loss curve in bfloat16 agrees" python3 tests/gpu/compare_losses.py \
+  "$build/train-on-one-GPU.json" "$build/train-on-one-GPU-in-bfloat16.json"
+
+part "kernels against the device's limits" "$build/tests/kernel_bench"
+limits=$build/limits.json
+"$build/tests/kernel_bench" --limits >"$limits" 2>>"$report" || echo '{}' >"$limits"
+part "GPT: tokens/s and utilisation" python3 tests/gpu/gpt_speed.py sluice "$build/sluice" \
+  --limits "$limits"
+part "the same by PyTorch on the same GPU" python3 tests/gpu/gpt_speed.py torch --limits "$limits"
 skip "several ranks on one GPU" "the channel has one rank a GPU"
 finish

@@ -58,6 +58,7 @@ struct tolerance {
 };
 
 /// An emulated GPU, in each order of lanes, or a real one, three times: the bits must be the same.
+/// bfloat16 is tried on the processor too.
 class gpu_trial {
 public:
   explicit gpu_trial(dtype type) : type_(type), host_(make_stream()) {}
@@ -72,6 +73,13 @@ public:
       wide.push_back(is_float ? widened(host_, given.back()) : copy(host_, each));
     }
     const auto expected = body(host_, std::move(wide));
+    if (type_ == dtype::bfloat16) { // on the processor too: no GPU's test is needed for float32
+      INFO("on the processor");
+      tensor_list operands;
+      for (const auto& each : given)
+        operands.push_back(copied(host_, each));
+      check_close(body(host_, std::move(operands)), expected, within);
+    }
     tensor_list first;
     for (const auto order : {emulation::lane_order::forward, emulation::lane_order::reverse,
                              emulation::lane_order::random}) {
@@ -79,13 +87,10 @@ public:
       auto got = on_device(given, body);
       if (first.empty())
         first = got;
-      REQUIRE(got.size() == expected.size());
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        INFO("result ", i, " in order of lanes ", static_cast<int>(order));
+      INFO("in order of lanes ", static_cast<int>(order));
+      check_close(got, expected, within);
+      for (std::size_t i = 0; i < got.size(); ++i)
         CHECK(same_bits(got[i], first[i]));
-        CHECK(close(values(widened(host_, got[i])), values(expected[i]), within.absolute,
-                    within.relative));
-      }
     }
     CHECK(emulation::violations() == 0);
   }
@@ -93,6 +98,15 @@ public:
   stream& host() { return host_; }
 
 private:
+  void check_close(const tensor_list& got, const tensor_list& expected, tolerance within) {
+    REQUIRE(got.size() == expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      INFO("result ", i);
+      CHECK(close(values(widened(host_, got[i])), values(expected[i]), within.absolute,
+                  within.relative));
+    }
+  }
+
   tensor_list on_device(const tensor_list& given, const tried& body) {
     stream gpu(std::make_shared<cuda::device>(0));
     gpu.pool().poison_released(true);

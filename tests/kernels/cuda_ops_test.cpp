@@ -35,6 +35,11 @@ tensor floats(gpu_trial& in, const shape& extents, unsigned seed, double scale =
   return random_tensor(in.host(), dtype::float32, extents, seed, scale);
 }
 
+/// What gradients were summed up before, in their own type.
+tensor sums_from(stream& on, const tensor& operand) {
+  return ops::cast(on, operand, accumulation_type(operand.type()));
+}
+
 } // namespace
 
 #define FOR_EACH_PRECISION(with)                                                                   \
@@ -99,9 +104,30 @@ TEST_CASE("a GPU's linear layer and its gradients") {
               auto output = ops::linear(on, x[0], x[1], x[2]);
               auto bare = ops::linear(on, x[0], x[1]);
               auto input = ops::linear_input_gradient(on, x[3], x[1]);
-              ops::linear_weight_gradient(on, x[3], x[0], x[4], x[5]);
-              return list(std::move(output), std::move(bare), std::move(input), std::move(x[4]),
-                          std::move(x[5]));
+              auto weight = sums_from(on, x[4]);
+              auto bias = sums_from(on, x[5]);
+              ops::linear_weight_gradient(on, x[3], x[0], weight, bias);
+              return list(std::move(output), std::move(bare), std::move(input), std::move(weight),
+                          std::move(bias));
+            },
+            {10 * with.within.absolute, with.accumulated.relative});
+}
+
+TEST_CASE("a GPU's linear layer with its GELU, and the gradient through both, fused or not") {
+  FOR_EACH_PRECISION(with)
+  std::int64_t columns = 24;
+  SUBCASE("rows that cuBLASLt takes for a fused GELU") {}
+  SUBCASE("others") {
+    columns = 23;
+  }
+  gpu_trial trial(with.type);
+  trial.run(list(floats(trial, {3, 43, 19}, 1), floats(trial, {columns, 19}, 2, 2),
+                 floats(trial, {columns}, 3), floats(trial, {3, 43, 13}, 4),
+                 floats(trial, {13, columns}, 5)),
+            [](stream& on, tensor_list x) {
+              auto [output, inner] = ops::linear_gelu(on, x[0], x[1], x[2]);
+              auto gradient = ops::linear_gelu_input_gradient(on, x[3], x[4], inner);
+              return list(std::move(output), std::move(inner), std::move(gradient));
             },
             {10 * with.within.absolute, with.accumulated.relative});
 }
@@ -125,8 +151,10 @@ TEST_CASE("a GPU's embedding, and its gradients in the processor's order") {
                  floats(trial, {13, 35}, 2), floats(trial, {3, 11, 35}, 3)),
             [](stream& on, tensor_list x) {
               auto output = ops::embedding(on, x[0], x[1], x[2]);
-              ops::embedding_backward(on, x[3], x[0], x[1], x[2]);
-              return list(std::move(output), std::move(x[1]), std::move(x[2]));
+              auto tokens = sums_from(on, x[1]);
+              auto positions = sums_from(on, x[2]);
+              ops::embedding_backward(on, x[3], x[0], tokens, positions);
+              return list(std::move(output), std::move(tokens), std::move(positions));
             },
             {with.accumulated.absolute, with.within.relative});
 }
@@ -160,10 +188,24 @@ TEST_CASE("a GPU's attention and its gradients") {
 TEST_CASE("a GPU's cross-entropy and its gradient, over a vocabulary of several pieces") {
   FOR_EACH_PRECISION(with)
   std::int64_t classes = 777;
+  SUBCASE("one class") {
+    classes = 1;
+  }
   SUBCASE("fewer classes than threads") {
     classes = 3;
   }
+  SUBCASE("one short of a piece, and one more than it") {
+    SUBCASE("short") {
+      classes = 255;
+    }
+    SUBCASE("more") {
+      classes = 257;
+    }
+  }
   SUBCASE("several pieces") {}
+  SUBCASE("many pieces") {
+    classes = 5003;
+  }
   gpu_trial trial(with.type);
   auto targets = random_ids(trial.host(), {9}, 4, static_cast<std::int32_t>(classes));
   targets.data<std::int32_t>()[4] = ops::ignored_target;
@@ -175,6 +217,24 @@ TEST_CASE("a GPU's cross-entropy and its gradient, over a vocabulary of several 
               return list(std::move(loss), std::move(probabilities), std::move(x[0]));
             },
             {with.within.absolute, 4 * with.within.relative});
+}
+
+TEST_CASE("a GPU's cross-entropy gives classes of -infinity no share, and takes no second tensor") {
+  gpu_trial trial(dtype::float32);
+  auto logits = floats(trial, {4, 600}, 1);
+  for (std::int64_t i = 0; i < 600; ++i) // some threads see nothing else
+    if (i % 256 > 100)
+      logits.data<float>()[600 + i] = -std::numeric_limits<float>::infinity();
+  const auto targets = random_ids(trial.host(), {4}, 2, 100);
+  trial.run(
+    list(logits, targets),
+    [](stream& on, tensor_list x) {
+      const auto before = on.pool().usage().device_bytes;
+      auto loss = ops::cross_entropy(on, x[0], x[1]);
+      CHECK(on.pool().usage().device_bytes - before < x[0].bytes() / 2);
+      return list(std::move(loss), std::move(x[0]));
+    },
+    single.accumulated);
 }
 
 TEST_CASE("a GPU's cross-entropy is NaN for a target that does not exist, and for a NaN") {
@@ -206,7 +266,8 @@ TEST_CASE("a GPU's AdamW and SGD") {
       auto value = copied(on, x[0]);
       auto zero = copied(on, x[3]);
       set_zero(zero);
-      ops::adamw(on, value, x[1], {x[2], zero},
+      const ops::adamw_operand only{value, x[1], x[2], zero};
+      ops::adamw(on, std::span(&only, 1),
                  {.learning_rate = 0.01, .weight_decay = 0.1, .gradient_scale = 0.5, .step = 3});
       auto still = copied(on, x[0]);
       tensor none;
@@ -216,6 +277,47 @@ TEST_CASE("a GPU's AdamW and SGD") {
                   std::move(x[0]), std::move(x[4]));
     },
     {4e-6, 4e-6});
+}
+
+TEST_CASE("a GPU updates many tensors of any size at once, some that decay and some that do not") {
+  gpu_trial trial(dtype::float32);
+  tensor_list operands; // 150 x 4: more than two tables hold; from no element to several pieces
+  unsigned seed = 1;
+  for (std::int64_t i = 0; i < 150; ++i) {
+    const std::int64_t count = i % 50 == 7 ? 9001 + i : i % 40 == 0 ? 0 : 1 + i % 23 * 7;
+    for (const double scale : {1.0, 1.0, 0.1, 0.0})
+      operands.push_back(floats(trial, {count}, seed++, scale));
+  }
+  trial.run(operands,
+            [](stream& on, tensor_list x) {
+              std::vector<ops::adamw_operand> all;
+              for (std::size_t i = 0; i < x.size(); i += 4)
+                all.push_back({x[i], x[i + 1], x[i + 2], x[i + 3], i % 3 == 0});
+              ops::adamw(
+                on, all,
+                {.learning_rate = 0.01, .weight_decay = 0.1, .gradient_scale = 0.5, .step = 3});
+              return x;
+            },
+            {4e-6, 4e-6});
+}
+
+TEST_CASE("a GPU's sums of squares of many tensors are those of each alone, bit for bit") {
+  FOR_EACH_PRECISION(with)
+  gpu_trial trial(with.type);
+  stream gpu(std::make_shared<cuda::device>(0));
+  std::vector<tensor> all; // more than one table holds
+  std::vector<double> expected;
+  for (std::int64_t i = 0; i < 400; ++i) {
+    const auto x = converted(
+      trial.host(), floats(trial, {i % 97 == 5 ? 8191 + i : i % 31}, 1U + unsigned(i)), with.type);
+    all.push_back(copied(gpu, x));
+    expected.push_back(ops::sum_of_squares(trial.host(), widened(trial.host(), x)));
+  }
+  const auto together = ops::sums_of_squares(gpu, all);
+  CHECK(close(together, expected, 1e-12, 1e-12));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    CHECK(ops::sum_of_squares(gpu, all[i]) == together[i]);
+  CHECK(emulation::violations() == 0);
 }
 
 TEST_CASE("a GPU's sums of squares are float64, and wait once for many tensors") {
@@ -240,6 +342,28 @@ TEST_CASE("a GPU casts to bfloat16 and back with one rounding") {
   CHECK(same_bits(copied(trial.host(), brief_x), converted(trial.host(), x, dtype::bfloat16)));
   const auto back = copied(trial.host(), ops::cast(gpu, brief_x, dtype::float32));
   CHECK(values(back) == values(widened(trial.host(), copied(trial.host(), brief_x))));
+}
+
+TEST_CASE("masters are rounded into weights, many at once, each as a cast alone would do it") {
+  gpu_trial trial(dtype::float32);
+  stream gpu(std::make_shared<cuda::device>(0));
+  for (auto* on : {&trial.host(), &gpu}) {
+    std::vector<tensor> from;
+    std::vector<tensor> to;
+    std::vector<ops::rounding> all;
+    for (std::int64_t i = 0; i < 250; ++i) {
+      const std::int64_t count = i % 60 == 5 ? 8193 : i % 17;
+      from.push_back(copied(*on, floats(trial, {count}, 1U + unsigned(i))));
+      to.push_back(on->allocate(dtype::bfloat16, {count}));
+    }
+    for (std::size_t i = 0; i < from.size(); ++i)
+      all.push_back({from[i], to[i]});
+    ops::round_all(*on, all);
+    for (std::size_t i = 0; i < from.size(); ++i)
+      CHECK(same_bits(copied(trial.host(), to[i]),
+                      converted(trial.host(), copied(trial.host(), from[i]), dtype::bfloat16)));
+  }
+  CHECK(emulation::violations() == 0);
 }
 
 TEST_CASE("a GPU refuses types that it has no kernel for") {
