@@ -1,4 +1,4 @@
-"""Hosts of their own: network namespaces, joined by a switch in user space that can delay and cut.
+"""Hosts of their own: network namespaces, joined by a switch in user space that can delay, lose and cut.
 
 Needs root and namespaces; says so and is skipped where they are not to be had.
 """
@@ -6,6 +6,7 @@ Needs root and namespaces; says so and is skipped where they are not to be had.
 import heapq
 import json
 import os
+import random
 import select
 import shutil
 import socket
@@ -41,6 +42,9 @@ class Switch(threading.Thread):
             self.ports.append(port)
         self.delay = 0.0
         self.cut = set()  # numbers of ports
+        self.loss = 0.0  # of frames, each by chance
+        self.chance = random.Random(1)
+        self.lost = 0
         self.ended = False
 
     def run(self):
@@ -60,6 +64,9 @@ class Switch(threading.Thread):
                 self.pass_on(source, frame)
 
     def pass_on(self, source, frame):
+        if self.chance.random() < self.loss:
+            self.lost += 1
+            return
         for number, port in enumerate(self.ports):
             if number != source and not self.cut & {number, source}:
                 try:
@@ -145,6 +152,14 @@ class SeveralHosts(WithCertificates):
         results = self.results_of(run)
         self.assertEqual(results["weights_sha256"], self.weights_alone())
         self.assertGreater(results["seconds_per_step"], 0.02 * 2 * 3)
+
+    def test_that_lose_one_frame_in_fifty_give_the_same_weights(self):
+        self.switch.loss = 0.02
+        run = self.start_run(self.workers_on_hosts("--fault-deadline", 30), fault_deadline=30)
+        results = self.results_of(run)
+        self.assertEqual(results["weights_sha256"], self.weights_alone())
+        self.assertEqual(results["faults"], [])
+        self.assertGreater(self.switch.lost, 0)
 
     def test_sit_out_a_cut_that_is_shorter_than_the_deadline(self):
         there = self.workers_on_hosts("--fault-deadline", 30)
