@@ -1,4 +1,5 @@
-"""Hosts of their own: network namespaces, joined by a switch in user space that can delay, lose and cut.
+"""Hosts of their own: network namespaces, joined by a switch in user space that can delay, lose and
+cut.
 
 Needs root and namespaces; says so and is skipped where they are not to be had.
 """
