@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <optional>
+#include <span>
+#include <span>
 #include <stdexcept>
 
 #include "kernels/nn/layer.hpp"
@@ -86,27 +89,33 @@ struct graph {
   torch_tensors output_gradients; ///< between the two halves of a backward
 };
 
+/// What a layer needs of a module, be it one of torch::nn or a scripted one.
+struct module_parts {
+  std::vector<std::pair<std::string, at::Tensor>> parameters;
+  torch_tensors buffers;
+  bool has_children = false;
+  std::function<void(bool)> train; ///< or, with false, only evaluates
+  std::function<torch_tensors(const torch_tensors&)> forward;
+};
+
 class torch_layer final : public nn::stage_module {
 public:
-  torch_layer(std::string name, std::shared_ptr<torch::nn::Module> module,
-              std::function<torch_tensors(const torch_tensors&)> forward, torch_settings settings)
+  torch_layer(std::string name, module_parts module, torch_settings settings)
     : name_(std::move(name)),
-      module_(std::move(module)),
-      forward_(std::move(forward)),
-      settings_(std::move(settings)) {
-    const auto named = module_->named_parameters();
-    for (const auto& each : named)
-      if (each.value().requires_grad()) {
-        theirs_.push_back(each.value());
-        parameters_.push_back({.name = name_ + "." + each.key(), .decays = each.value().dim() > 1});
+      train_(std::move(module.train)),
+      forward_(std::move(module.forward)),
+      settings_(std::move(settings)),
+      buffers_(std::move(module.buffers)) {
+    for (const auto& [key, value] : module.parameters)
+      if (value.requires_grad()) {
+        theirs_.push_back(value);
+        parameters_.push_back({.name = name_ + "." + key, .decays = value.dim() > 1});
       }
-    buffers_ = module_->buffers();
     for (auto& each : parameters_)
       pointers_.push_back(&each);
     using backward = torch_settings::backward;
-    split_ =
-      settings_.halves == backward::split
-      || (settings_.halves == backward::by_size && module_->children().empty() && !settings_.loss);
+    split_ = settings_.halves == backward::split
+          || (settings_.halves == backward::by_size && !module.has_children && !settings_.loss);
   }
 
   const std::string& name() const override { return name_; }
@@ -143,7 +152,8 @@ private:
   void add_gradients(const torch_tensors& found, std::size_t first);
 
   std::string name_;
-  std::shared_ptr<torch::nn::Module> module_;
+  std::function<void(bool)> train_;
+  std::optional<bool> trains_; ///< as train_ was told last
   std::function<torch_tensors(const torch_tensors&)> forward_;
   torch_settings settings_;
   torch_tensors theirs_;    ///< torch's parameters, over the memory of ours
@@ -188,8 +198,9 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
                                  nn::activation& save) try {
   bind();
   const bool trains = nn::trains(which);
-  if (module_->is_training() != trains)
-    module_->train(trains);
+  if (trains_ != trains)
+    train_(trains);
+  trains_ = trains;
   const at::AutoGradMode grad(nn::saves(which));
   const bool with_loss = settings_.loss && which.purpose != nn::purpose::predict;
   if (inputs.empty() || (with_loss && (inputs.size() < 2 || !inputs.back())))
@@ -288,13 +299,57 @@ void torch_layer::add_gradients(const torch_tensors& found, std::size_t first) {
   }
 }
 
+/// An absent tensor is None on both sides.
+torch_tensors call_scripted(torch::jit::Module& module, const std::string& name,
+                            std::span<const at::Tensor> inputs) {
+  std::vector<c10::IValue> given;
+  for (const auto& each : inputs)
+    given.push_back(each.defined() ? c10::IValue(each) : c10::IValue());
+  const auto made = module.forward(std::move(given));
+  torch_tensors outputs;
+  const auto take = [&](const c10::IValue& value) {
+    if (!value.isTensor() && !value.isNone())
+      throw std::invalid_argument(name + ": gives a " + value.tagKind()
+                                  + ", where a tensor or a tuple of tensors is needed");
+    outputs.push_back(value.isTensor() ? value.toTensor() : at::Tensor{});
+  };
+  if (made.isTuple())
+    for (const auto& each : made.toTupleRef().elements())
+      take(each);
+  else
+    take(made);
+  return outputs;
+}
+
 } // namespace
 
 nn::module_ptr make_torch_module(std::string name, std::shared_ptr<torch::nn::Module> module,
                                  std::function<torch_tensors(const torch_tensors&)> forward,
                                  torch_settings settings) {
-  return std::make_unique<torch_layer>(std::move(name), std::move(module), std::move(forward),
-                                       std::move(settings));
+  module_parts parts{.buffers = module->buffers(),
+                     .has_children = !module->children().empty(),
+                     .train = [module](bool on) { module->train(on); },
+                     .forward = std::move(forward)};
+  for (const auto& each : module->named_parameters())
+    parts.parameters.emplace_back(each.key(), each.value());
+  return std::make_unique<torch_layer>(std::move(name), std::move(parts), std::move(settings));
+}
+
+nn::module_ptr make_scripted_module(std::string name, torch::jit::Module module,
+                                    torch_settings settings) {
+  const bool several = !settings.ports.takes.empty(); // else targets may pass by
+  module_parts parts{.has_children = module.children().size() > 0,
+                     .train = [module](bool on) mutable { module.train(on); },
+                     .forward =
+                       [module, name, several](const torch_tensors& inputs) mutable {
+                         const std::span all(inputs);
+                         return call_scripted(module, name, several ? all : all.first(1));
+                       }};
+  for (const auto& each : module.named_parameters())
+    parts.parameters.emplace_back(each.name, each.value);
+  for (const auto& each : module.buffers())
+    parts.buffers.push_back(each);
+  return std::make_unique<torch_layer>(std::move(name), std::move(parts), std::move(settings));
 }
 
 std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Sequential modules,

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include "kernels/nn/ports.hpp"
@@ -64,6 +65,12 @@ nn::module_ptr make_torch_module(std::string name, Holder module, torch_settings
     },
     std::move(settings));
 }
+
+/// A scripted module, as torch::jit::load() gives it, with all that is said above. Its forward
+/// takes the tensors in order, None for absent ones, and gives a tensor or a tuple of them. Its
+/// backward is in halves only where it has no modules within, or `halves` says so.
+nn::module_ptr make_scripted_module(std::string name, torch::jit::Module module,
+                                    torch_settings settings = {});
 
 /// The modules of a Sequential, a layer each, so that it can be cut between any two of them by
 /// their measured cost (pipeline_options::layer_costs). The last gets the settings.
