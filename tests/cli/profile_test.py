@@ -48,9 +48,12 @@ class ProfileTest(SluiceTest):
                                  ("emulated", "nothing to measure")):
                 self.assertIn(word, self.refused(*command, "--device", device, *SMALL))
 
-    def test_a_worker_says_where_stages_on_gpus_run(self):
-        self.assertIn("sluice train --device",
-                      self.refused("worker", "--listen", "127.0.0.1:0", "--device", "cuda:0"))
+    def test_only_devices_that_are_there_are_offered_by_a_worker(self):
+        for device, word in (("cuda:99", "cuda:99: "), ("cpu,cuda:99", "cuda:99: "),
+                             ("cuda:x", "as in cuda:0"), ("tpu", "not a device"),
+                             ("cpu,cpu", "cpu or GPUs"), ("emulated", "give it alone")):
+            self.assertIn(word,
+                          self.refused("worker", "--listen", "127.0.0.1:0", "--device", device))
 
 
 class SearchTest(SluiceTest):
