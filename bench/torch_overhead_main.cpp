@@ -143,8 +143,9 @@ std::vector<bench::measurement> measure(const size& of) {
       [&] { b = cost_of([&] { one.step(data.ours); }); },
       [&] { c = cost_of([&] { two.step(data.ours); }); },
     };
-    for (std::size_t turn = 0; turn < 3; ++turn) // nobody always follows the same one
-      turns[i % 2 == 0 ? turn : 2 - turn]();
+    // In rotation, so that nobody follows itself and finds the caches as it left them.
+    for (int turn = 0; turn < 3; ++turn)
+      turns[(i + 3 + turn) % 3]();
     if (i < 0)
       continue;
     plain.by_round.push_back(a.seconds);
