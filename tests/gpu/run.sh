@@ -5,6 +5,7 @@
 #   tests/gpu/run.sh [REPORT]        default: gpu-report.txt
 #
 #   BUILD=folder   where to build (build-gpu)   JOBS=n   SECONDS_FOR_ALL=600
+#   ARCHITECTURES=90   what to compile for; by default what this machine has (native)
 #
 # What cannot be tried here is listed as skipped, with the reason; the report ends with a count of
 # passed, failed and skipped parts. Ends with 1 if any part failed, 77 if there is no GPU.
@@ -60,7 +61,7 @@ gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
 say "GPUs: $gpus"
 
 part "configuring" cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DSLUICE_CUDA=ON \
-  -DSLUICE_CUDA_ARCHITECTURES=native || finish
+  -DSLUICE_CUDA_ARCHITECTURES="${ARCHITECTURES:-native}" || finish
 part "building" cmake --build "$build" -j "$jobs" --target sluice gpu_tests \
   kernel_bench || finish
 part "the list of devices" "$build/sluice" devices
