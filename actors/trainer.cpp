@@ -44,7 +44,9 @@ caf::behavior trainer_state::make_behavior() {
     [run = run(purpose::train)](const train_batch& message) { run(message); },
     [run = run(purpose::evaluate)](const evaluate_batch& message) { run(message); },
     [run = run(purpose::predict)](const predict_batch& message) { run(message); },
-    [this](const fetch_state&) { request("fetching the weights", [this] { fetch(); }); },
+    [this](const fetch_state&) {
+      request(fmt::format("fetching the weights after step {}", step_), [this] { fetch(); });
+    },
     [this](const install_state& message) {
       request("installing the weights", [this, state = message.state] { install(*state); });
     },
@@ -127,7 +129,7 @@ void trainer_state::next_request() {
     next_request();
   };
   if (!broken_.empty()) {
-    refuse(unusable, broken_);
+    refuse(unusable, fmt::format("{}: not begun: {}", running_->name, broken_));
     return;
   }
   start_watch();

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <span>
 #include <stdexcept>
 
 #include "kernels/nn/layer.hpp"

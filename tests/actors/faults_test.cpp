@@ -224,8 +224,13 @@ TEST_CASE_FIXTURE(fixture, "after a stage actor has ended every request fails at
   line.end_stage(1);
   const auto failure = error_of([&] { line.train(batch_of(4)); });
   CAPTURE(failure);
+  CHECK(contains(failure, "step 2: "));
   CHECK(contains(failure, "the stage of rank 1 has ended"));
-  CHECK(contains(error_of([&] { line.state(); }), "the stage of rank 1 has ended"));
+  // The loss is known by now, so these are not even begun, and say what they would have been.
+  CHECK(contains(error_of([&] { line.state(); }),
+                 "fetching the weights after step 1: not begun: the stage of rank 1 has ended"));
+  CHECK(contains(error_of([&] { line.train(batch_of(4)); }),
+                 "step 2: not begun: the stage of rank 1 has ended"));
 }
 
 TEST_CASE("a plan that cannot finish is refused with its cycle before any actor starts") {

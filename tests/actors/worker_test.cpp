@@ -230,6 +230,8 @@ TEST_CASE("An order of GPUs that makes no sense is refused, and so is one where 
                        std::runtime_error);
   CHECK_THROWS_WITH_AS(start({.ranks = {0, 1}}), doctest::Contains("without a sequencer"),
                        std::runtime_error);
+  CHECK_THROWS_WITH_AS(start({.ranks = {0, 1}, .sequencer = at.worker}),
+                       doctest::Contains("without the identifier"), std::runtime_error);
 }
 
 TEST_CASE("The edges of a run have the slots that its credits allow") {
