@@ -2,12 +2,15 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 
 #include "actors/model_layout.hpp"
 #include "actors/pipeline.hpp"
 #include "actors/stress/serial_run.hpp"
 #include "kernels/nn/gpt.hpp"
+#include "kernels/nn/master.hpp"
 #include "kernels/nn/sequential.hpp"
+#include "kernels/ops/cast.hpp"
 #include "net/loopback.hpp"
 #include "tests/support/batches.hpp"
 
@@ -24,28 +27,34 @@ constexpr std::int64_t vocabulary = 13;
 constexpr std::int64_t length = 6;
 constexpr double learning_rate = 1e-2;
 
-std::vector<module_ptr> untied_gpt() {
+std::vector<module_ptr> untied_gpt(dtype type) {
   return kernels::nn::make_gpt({.vocabulary = vocabulary,
                                 .layers = 2,
                                 .width = 8,
                                 .heads = 2,
                                 .length = length,
                                 .dropout = 0.1,
-                                .tied = false});
+                                .tied = false},
+                               type);
 }
 
 /// Each part of the model with all its versions, run by a plain loop.
 class stashing_run {
 public:
-  explicit stashing_run(const plan::plan& of) : plan_(of) {
-    auto layout = actors::lay_out(
-      {.plan = of, .layers = untied_gpt, .cut = {}, .layer_costs = {}, .recompute = false});
+  stashing_run(const plan::plan& of, dtype type) : plan_(of) {
+    auto layout = actors::lay_out({.plan = of,
+                                   .layers = [type] { return untied_gpt(type); },
+                                   .cut = {},
+                                   .layer_costs = {},
+                                   .recompute = false});
     for (auto& rank : layout.chunks) {
       auto& part = parts_.emplace_back();
       part.module = std::move(rank.front().module);
       part.module->initialise(stream_, 1);
-      for (auto& each : part.module->parameters())
-        part.state.push_back(optimizer_->make_state(stream_, each));
+      for (auto& each : part.module->parameters()) {
+        part.masters.push_back(kernels::nn::make_master(stream_, each));
+        part.state.push_back(optimizer_->make_state(stream_, part.updated(part.state.size())));
+      }
     }
   }
 
@@ -68,7 +77,8 @@ public:
   stress::byte_map bytes() {
     stress::byte_map all;
     for (auto& part : parts_)
-      for (auto& each : part.module->parameters()) {
+      for (std::size_t i = 0; i < part.state.size(); ++i) {
+        const auto& each = part.updated(i);
         const auto bytes = std::as_const(each.value).bytes_span();
         all[each.name] = {bytes.begin(), bytes.end()};
       }
@@ -80,9 +90,14 @@ private:
 
   struct part_state {
     module_ptr module;
-    std::vector<std::vector<kernels::tensor>> state; ///< of the optimizer, by parameter
+    std::vector<std::optional<kernels::nn::parameter>> masters; ///< by parameter, where it has one
+    std::vector<std::vector<kernels::tensor>> state;            ///< of the optimizer, likewise
     std::vector<version> versions;
     std::uint64_t updates = 0;
+
+    kernels::nn::parameter& updated(std::size_t i) {
+      return masters[i] ? *masters[i] : module->parameters()[i];
+    }
   };
 
   version values(part_state& part) {
@@ -148,9 +163,14 @@ private:
     use(part, part.versions.back());
     auto next = values(part);
     use(part, next);
-    std::size_t i = 0;
-    for (auto& each : part.module->parameters()) {
-      optimizer_->step(stream_, each, part.state[i++], learning_rate, part.updates + 1, 1.0);
+    for (std::size_t i = 0; i < part.state.size(); ++i) {
+      auto& each = part.module->parameters()[i];
+      optimizer_->step(stream_, part.updated(i), part.state[i], learning_rate, part.updates + 1,
+                       1.0);
+      if (part.masters[i]) {
+        const kernels::ops::rounding copy{part.masters[i]->value, each.value};
+        kernels::ops::round_all(stream_, {&copy, 1});
+      }
       std::ranges::fill(each.gradient.bytes_span(), std::byte{0});
     }
     ++part.updates;
@@ -164,9 +184,9 @@ private:
   std::uint64_t step_ = 0;
 };
 
-actors::pipeline_options options_for(const plan::plan& plan) {
+actors::pipeline_options options_for(const plan::plan& plan, dtype type = dtype::float32) {
   return {.plan = plan,
-          .layers = untied_gpt,
+          .layers = [type] { return untied_gpt(type); },
           .optimizer = kernels::nn::make_adamw(),
           .learning_rate = [](std::uint64_t) { return learning_rate; }};
 }
@@ -174,13 +194,14 @@ actors::pipeline_options options_for(const plan::plan& plan) {
 /// Trains three steps over the network and compares losses, weights and counts of versions.
 void check_against_serial(const std::string& schedule, std::int32_t stages,
                           std::int32_t micro_batches,
-                          std::shared_ptr<net::network> network = nullptr) {
+                          std::shared_ptr<net::network> network = nullptr,
+                          dtype type = dtype::float32) {
   CAPTURE(schedule);
   CAPTURE(stages);
   CAPTURE(micro_batches);
   const auto plan = plan::make_plan(schedule, {.stages = stages, .micro_batches = micro_batches});
-  stashing_run reference(plan);
-  auto options = options_for(plan);
+  stashing_run reference(plan, type);
+  auto options = options_for(plan, type);
   options.network = std::move(network);
   actors::pipeline line(std::move(options));
   tests::token_batches batches(vocabulary, length, 0.2);
@@ -209,6 +230,12 @@ TEST_CASE("asynchronous schedules give the bytes of a serial run with the stashe
     for (const int stages : {1, 2, 3, 4})
       for (const int micro_batches : {1, 2, 3, 5, 8})
         check_against_serial(schedule, stages, micro_batches);
+}
+
+TEST_CASE("asynchronous schedules in bfloat16 stash rounded weights and update float32 masters") {
+  for (const std::string schedule : {"pipedream", "pipedream-2bw"})
+    for (const int stages : {1, 2, 4})
+      check_against_serial(schedule, stages, 5, nullptr, dtype::bfloat16);
 }
 
 TEST_CASE("PipeDream does not hang where a send ends only with its receive, and holds its buffer "
