@@ -28,12 +28,6 @@ namespace sluice::bench {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
-
-double seconds_since(clock::time_point begun) {
-  return std::chrono::duration<double>(clock::now() - begun).count();
-}
-
 /// Receive slots of the edge: what the first one of four stages has.
 constexpr std::uint32_t slots = 4;
 
@@ -41,8 +35,8 @@ constexpr std::uint32_t slots = 4;
 class carrier {
 public:
   virtual ~carrier() = default;
-  /// Returns the seconds from the first byte sent to the last one received.
-  virtual double carry(std::size_t bytes, std::size_t count) = 0;
+  /// From the first byte sent to the last one received.
+  virtual void carry(std::size_t bytes, std::size_t count) = 0;
 };
 
 // -- the limit: plain sockets ------------------------------------------------------------------
@@ -73,11 +67,10 @@ public:
     ::close(receiver_);
   }
 
-  double carry(std::size_t bytes, std::size_t count) override {
+  void carry(std::size_t bytes, std::size_t count) override {
     from_.resize(bytes);
     for (auto& each : to_)
       each.resize(bytes);
-    const auto begun = clock::now();
     std::thread sending([&] {
       for (std::size_t i = 0; i < count; ++i)
         all(bytes, [&](std::size_t done) {
@@ -88,9 +81,7 @@ public:
       all(bytes, [&](std::size_t done) {
         return ::recv(receiver_, to_[i % to_.size()].data() + done, bytes - done, 0);
       });
-    const auto took = seconds_since(begun);
     sending.join();
-    return took;
   }
 
 private:
@@ -170,18 +161,16 @@ public:
                              .failed = [this](const std::string& what) { arrived_.fail(what); }});
   }
 
-  double carry(std::size_t bytes, std::size_t count) override {
+  void carry(std::size_t bytes, std::size_t count) override {
     ++epoch_;
     const auto data =
       pool_.zeros(kernels::dtype::float32, {static_cast<std::int64_t>(bytes / sizeof(float))});
-    const auto begun = clock::now();
     for (std::size_t i = 0; i < count; ++i)
       sender_->at(0).send(name(i), {data});
     for (std::size_t i = 0; i < count; ++i) {
       arrived_.wait_for_one();
       receiver_->at(1).take(name(i), pool_);
     }
-    return seconds_since(begun);
   }
 
 private:
@@ -238,7 +227,7 @@ void measure(std::vector<column>& columns, const iperf& known_tool, std::size_t 
   for (std::size_t round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < columns.size(); ++i)
       all[i].by_round.push_back(static_cast<double>(volume) / 1e9
-                                / columns[i].carries->carry(bytes, count));
+                                / seconds_of([&] { columns[i].carries->carry(bytes, count); }));
     if (known_tool.is_there())
       peer.by_round.push_back(known_tool.bytes_per_second(bytes, volume) / 1e9);
   }
