@@ -43,6 +43,24 @@ std::vector<plan::layer_range> ranges_of(const layout_request& wanted, std::size
   return ranges;
 }
 
+/// Joins the layers of each part that can be one, where the backward of its rank is whole.
+void join_layers(std::vector<module_ptr>& layers, std::vector<plan::layer_range>& ranges,
+                 const plan::plan& of, const std::vector<std::int32_t>& route) {
+  std::vector<module_ptr> joined;
+  for (const auto id : route) {
+    const auto& chunk = of.chunks[static_cast<std::size_t>(id)];
+    auto& range = ranges[static_cast<std::size_t>(chunk.part)];
+    const auto& lane = of.by_rank[static_cast<std::size_t>(chunk.rank)].backwards;
+    const bool whole = std::ranges::none_of(lane, &plan::lane_entry::split);
+    const auto begin = joined.size();
+    for (auto i = range.begin; i < range.end; ++i)
+      if (!whole || joined.size() == begin || !joined.back()->absorb(layers[i]))
+        joined.push_back(std::move(layers[i]));
+    range = {begin, joined.size()};
+  }
+  layers = std::move(joined);
+}
+
 module_ptr module_of(std::vector<module_ptr>& layers, const plan::layer_range& range,
                      bool recompute) {
   std::vector<module_ptr> mine;
@@ -116,13 +134,14 @@ model_layout lay_out(const layout_request& wanted) {
   layout.chunks.resize(static_cast<std::size_t>(plan.ranks));
   for (std::size_t route = 0; route < plan.routes.size(); ++route) {
     auto layers = wanted.layers();
-    const auto ranges = ranges_of(wanted, layers.size());
+    auto ranges = ranges_of(wanted, layers.size());
     if (route == 0)
       for (const auto& range : ranges) {
         auto& names = layout.part_layers.emplace_back();
         for (auto i = range.begin; i < range.end; ++i)
           names.push_back(layers[i]->name());
       }
+    join_layers(layers, ranges, plan, plan.routes[route]);
     auto wired = wire_up(wanted, std::move(layers), ranges, layout);
     const auto losses_in = [&](std::size_t begin, std::size_t end) {
       return static_cast<std::int32_t>(

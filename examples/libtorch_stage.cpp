@@ -1,5 +1,5 @@
-// Modules of LibTorch, four stages, no other change: a Sequential as one would write it for one
-// device, cut by what its layers cost.
+// Modules and an optimizer of LibTorch, four stages, no other change: a Sequential as one would
+// write it for one device, cut by what its layers cost.
 //
 //   points --> [ Linear ReLU | Linear ReLU | Linear ReLU | Linear ] --> one of four quadrants
 
@@ -7,6 +7,7 @@
 
 #include <sluice/kernels/nn/profile.hpp>
 #include <sluice/kernels/torch/torch_module.hpp>
+#include <sluice/kernels/torch/torch_optimizer.hpp>
 #include <sluice/pipeline.hpp>
 
 namespace {
@@ -73,6 +74,7 @@ int main() {
     .plan = sluice::plan::make_plan("zb-h1", {.stages = 4, .micro_batches = micro_batches}),
     .layers = make_layers,
     .layer_costs = measure(data),
+    .optimizer = sluice::kernels::make_torch_optimizer(torch::optim::AdamWOptions()),
     .learning_rate = [](std::uint64_t) { return 0.01; },
   });
   for (std::size_t stage = 0; stage < line.parts().size(); ++stage)

@@ -110,6 +110,12 @@ public:
   /// ports is it known.
   virtual void skip_input_gradient(std::size_t /*input*/) {}
 
+  /// Takes over the work of the layer that follows it at once in its chunk, and is both from then
+  /// on; or returns false, with `next` as it was. For modules of another library, which then keeps
+  /// one graph for all of them. Called only before anything else is, and only where W follows B at
+  /// once: a joined module could not be split without doing its backward twice.
+  virtual bool absorb(std::unique_ptr<stage_module>& /*next*/) { return false; }
+
   /// How many parts an activation of this module has, at each level.
   virtual activation make_activation() const { return {}; }
 };

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
 
 #include "kernels/nn/layer.hpp"
+#include "kernels/torch/torch_tensor.hpp"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -17,40 +19,12 @@ namespace sluice::kernels {
 
 namespace {
 
-at::ScalarType torch_type(dtype type) {
-  switch (type) {
-  case dtype::float32:
-    return at::kFloat;
-  case dtype::float64:
-    return at::kDouble;
-  case dtype::int32:
-    return at::kInt;
-  case dtype::int64:
-    return at::kLong;
-  case dtype::boolean:
-    return at::kBool;
-  case dtype::bfloat16:
-    return at::kBFloat16;
-  }
-  throw std::logic_error("a type that torch does not have");
-}
-
 dtype type_of(const at::Tensor& tensor, const std::string& module) {
   for (std::size_t i = 0; i < dtypes; ++i)
     if (torch_type(static_cast<dtype>(i)) == tensor.scalar_type())
       return static_cast<dtype>(i);
   throw std::invalid_argument(module + ": gave elements of " + toString(tensor.scalar_type())
                               + ", which do not pass between stages");
-}
-
-/// A torch tensor over the same memory. It keeps the handle as long as it lives.
-at::Tensor view(const tensor& of) {
-  auto held = std::make_unique<tensor>(of);
-  auto* memory = held->bytes_span().data();
-  const auto extents = of.shape().extents();
-  return at::from_blob(
-    memory, at::IntArrayRef(extents.data(), extents.size()),
-    [keep = std::shared_ptr<tensor>(std::move(held))](void*) {}, torch_type(of.type()));
 }
 
 shape shape_of(const at::Tensor& of) {
@@ -88,30 +62,50 @@ struct graph {
   torch_tensors output_gradients; ///< between the two halves of a backward
 };
 
-/// What a layer needs of a module, be it one of torch::nn or a scripted one.
-struct module_parts {
-  std::vector<std::pair<std::string, at::Tensor>> parameters;
-  torch_tensors buffers;
-  bool has_children = false;
+[[noreturn]] void refuse_in_place(const std::string& module) {
+  throw std::invalid_argument(module
+                              + ": changes its input, or a weight, in place, where others "
+                                "still need it: make it work out of place");
+}
+
+/// Torch's error with the module's name, and without its backtrace, as long as a page.
+[[noreturn]] void explain(const std::string& module, const c10::Error& problem) {
+  const std::string what = problem.what_without_backtrace();
+  if (what.find("in-place") != std::string::npos)
+    refuse_in_place(module);
+  throw std::runtime_error(module + ": " + what);
+}
+
+/// What is called of a module, be it one of torch::nn or a scripted one.
+struct module_calls {
+  std::string name = {};
   std::function<void(bool)> train; ///< or, with false, only evaluates
   std::function<torch_tensors(const torch_tensors&)> forward;
 };
 
+/// What a layer needs of a module.
+struct module_parts {
+  std::vector<std::pair<std::string, at::Tensor>> parameters;
+  torch_tensors buffers;
+  bool has_children = false;
+  module_calls calls;
+};
+
+/// One module, or several in a row under one graph: see absorb().
 class torch_layer final : public nn::stage_module {
 public:
   torch_layer(std::string name, module_parts module, torch_settings settings)
     : name_(std::move(name)),
-      train_(std::move(module.train)),
-      forward_(std::move(module.forward)),
       settings_(std::move(settings)),
       buffers_(std::move(module.buffers)) {
+    module.calls.name = name_;
+    modules_.push_back(std::move(module.calls));
     for (const auto& [key, value] : module.parameters)
       if (value.requires_grad()) {
         theirs_.push_back(value);
         parameters_.push_back({.name = name_ + "." + key, .decays = value.dim() > 1});
       }
-    for (auto& each : parameters_)
-      pointers_.push_back(&each);
+    list_parameters();
     using backward = torch_settings::backward;
     split_ = settings_.halves == backward::split
           || (settings_.halves == backward::by_size && !module.has_children && !settings_.loss);
@@ -127,6 +121,9 @@ public:
   }
 
   void initialise(stream& on, std::uint64_t) override {
+    if (!on.where().is_host())
+      throw std::invalid_argument(name_ + ": modules of LibTorch run on the processor, not on "
+                                  + on.where().name());
     at::set_num_threads(on.threads());
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       auto& made = parameters_[i];
@@ -137,6 +134,7 @@ public:
     }
   }
 
+  bool absorb(nn::module_ptr& next) override;
   tensor_list forward(stream& on, const nn::micro_batch& which, tensor_list inputs,
                       nn::activation& save) override;
   tensor_list backward_input(stream& on, const nn::micro_batch& which, tensor_list gradients,
@@ -144,25 +142,52 @@ public:
   void backward_weight(stream& on, const nn::micro_batch& which, nn::activation& saved) override;
 
 private:
+  void list_parameters();
   void bind();
-  [[noreturn]] void refuse_in_place() const;
-  [[noreturn]] void explain(const c10::Error& problem) const;
+  torch_tensors run_modules(const torch_tensors& inputs) const;
   bool keeps(const at::Tensor& output) const;
   void add_gradients(const torch_tensors& found, std::size_t first);
 
-  std::string name_;
-  std::function<void(bool)> train_;
-  std::optional<bool> trains_; ///< as train_ was told last
-  std::function<torch_tensors(const torch_tensors&)> forward_;
-  torch_settings settings_;
-  torch_tensors theirs_;    ///< torch's parameters, over the memory of ours
-  torch_tensors gradients_; ///< views of ours
-  torch_tensors buffers_;   ///< torch's own
+  std::string name_; ///< of the first module, and of the last if there are several
+  std::vector<module_calls> modules_;
+  std::optional<bool> trains_; ///< as the modules were told last
+  torch_settings settings_;    ///< of the last module
+  torch_tensors theirs_;       ///< torch's parameters, over the memory of ours
+  torch_tensors gradients_;    ///< views of ours
+  torch_tensors buffers_;      ///< torch's own
   std::vector<nn::parameter> parameters_;
   std::vector<nn::parameter*> pointers_;
   std::vector<bool> skipped_; ///< inputs that want no gradient
   bool split_ = false;
 };
+
+void torch_layer::list_parameters() {
+  pointers_.clear();
+  for (auto& each : parameters_)
+    pointers_.push_back(&each);
+}
+
+/// One call of autograd for a whole chunk, and no border between its modules to prepare.
+bool torch_layer::absorb(nn::module_ptr& next) {
+  auto* const other = dynamic_cast<torch_layer*>(next.get());
+  const auto one_to_one = [](const torch_layer& of) {
+    return of.settings_.ports.takes.empty() && of.settings_.ports.gives.empty();
+  };
+  if (other == nullptr || settings_.loss || !one_to_one(*this) || !one_to_one(*other))
+    return false;
+  const auto append = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(modules_, other->modules_);
+  append(theirs_, other->theirs_);
+  append(buffers_, other->buffers_);
+  append(parameters_, other->parameters_);
+  list_parameters();
+  name_ = modules_.front().name + " to " + modules_.back().name;
+  settings_ = std::move(other->settings_);
+  next.reset();
+  return true;
+}
 
 /// Sluice may have given a parameter other memory: a twin's, or another version's.
 void torch_layer::bind() {
@@ -179,18 +204,27 @@ bool torch_layer::keeps(const at::Tensor& output) const {
       && (std::ranges::any_of(theirs_, aliased) || std::ranges::any_of(buffers_, aliased));
 }
 
-[[noreturn]] void torch_layer::refuse_in_place() const {
-  throw std::invalid_argument(name_
-                              + ": changes its input, or a weight, in place, where others "
-                                "still need it: make it work out of place");
-}
-
-/// Torch's error with the module's name, and without its backtrace, as long as a page.
-[[noreturn]] void torch_layer::explain(const c10::Error& problem) const {
-  const std::string what = problem.what_without_backtrace();
-  if (what.find("in-place") != std::string::npos)
-    refuse_in_place();
-  throw std::runtime_error(name_ + ": " + what);
+/// The modules one after another. Torch itself notices what is changed in place only where there is
+/// a gradient.
+torch_tensors torch_layer::run_modules(const torch_tensors& inputs) const {
+  auto values = inputs;
+  for (const auto& module : modules_)
+    try {
+      std::vector<std::uint32_t> versions;
+      for (const auto& each : values)
+        versions.push_back(each.defined() ? each._version() : 0);
+      auto outputs = module.forward(values);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (values[i].defined() && values[i]._version() != versions[i])
+          refuse_in_place(module.name);
+      for (auto& each : outputs)
+        if (keeps(each))
+          each = each.clone();
+      values = std::move(outputs);
+    } catch (const c10::Error& problem) {
+      explain(module.name, problem);
+    }
+  return values;
 }
 
 tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tensor_list inputs,
@@ -198,7 +232,8 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
   bind();
   const bool trains = nn::trains(which);
   if (trains_ != trains)
-    train_(trains);
+    for (const auto& each : modules_)
+      each.train(trains);
   trains_ = trains;
   const at::AutoGradMode grad(nn::saves(which));
   const bool with_loss = settings_.loss && which.purpose != nn::purpose::predict;
@@ -212,10 +247,7 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
     if (nn::saves(which) && inputs[i] && is_floating(inputs[i].type()) && !skipped)
       made->inputs.back().set_requires_grad(true);
   }
-  made->outputs = forward_(made->inputs);
-  for (const auto& each : made->inputs) // Torch itself notices it only where there is a gradient.
-    if (each.defined() && each._version() != 0)
-      refuse_in_place();
+  made->outputs = run_modules(made->inputs);
   tensor_list outputs;
   if (with_loss) {
     made->outputs = {settings_.loss(made->outputs.at(0), view(inputs.back()))};
@@ -223,13 +255,13 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
     outputs[0].data<double>()[0] = made->outputs[0].item<double>();
   } else {
     for (const auto& each : made->outputs)
-      outputs.push_back(keeps(each) ? copy(on, each, name_) : adopt(on, each, name_));
+      outputs.push_back(adopt(on, each, name_));
   }
   if (nn::saves(which))
     save.foreign = std::move(made);
   return outputs;
 } catch (const c10::Error& problem) {
-  explain(problem);
+  explain(name_, problem);
 }
 
 tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which,
@@ -273,7 +305,7 @@ tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which
   }
   return results;
 } catch (const c10::Error& problem) {
-  explain(problem);
+  explain(name_, problem);
 }
 
 void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activation& saved) try {
@@ -283,7 +315,7 @@ void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activatio
   add_gradients(
     torch::autograd::grad(kept->outputs, theirs_, kept->output_gradients, false, false, true), 0);
 } catch (const c10::Error& problem) {
-  explain(problem);
+  explain(name_, problem);
 }
 
 /// As torch's own .grad: the sum in the order of the backwards.
@@ -325,10 +357,10 @@ torch_tensors call_scripted(torch::jit::Module& module, const std::string& name,
 nn::module_ptr make_torch_module(std::string name, std::shared_ptr<torch::nn::Module> module,
                                  std::function<torch_tensors(const torch_tensors&)> forward,
                                  torch_settings settings) {
-  module_parts parts{.buffers = module->buffers(),
-                     .has_children = !module->children().empty(),
-                     .train = [module](bool on) { module->train(on); },
-                     .forward = std::move(forward)};
+  module_parts parts{
+    .buffers = module->buffers(),
+    .has_children = !module->children().empty(),
+    .calls = {.train = [module](bool on) { module->train(on); }, .forward = std::move(forward)}};
   for (const auto& each : module->named_parameters())
     parts.parameters.emplace_back(each.key(), each.value());
   return std::make_unique<torch_layer>(std::move(name), std::move(parts), std::move(settings));
@@ -338,12 +370,12 @@ nn::module_ptr make_scripted_module(std::string name, torch::jit::Module module,
                                     torch_settings settings) {
   const bool several = !settings.ports.takes.empty(); // else targets may pass by
   module_parts parts{.has_children = module.children().size() > 0,
-                     .train = [module](bool on) mutable { module.train(on); },
-                     .forward =
-                       [module, name, several](const torch_tensors& inputs) mutable {
-                         const std::span all(inputs);
-                         return call_scripted(module, name, several ? all : all.first(1));
-                       }};
+                     .calls = {.train = [module](bool on) mutable { module.train(on); },
+                               .forward =
+                                 [module, name, several](const torch_tensors& inputs) mutable {
+                                   const std::span all(inputs);
+                                   return call_scripted(module, name, several ? all : all.first(1));
+                                 }}};
   for (const auto& each : module.named_parameters())
     parts.parameters.emplace_back(each.name, each.value);
   for (const auto& each : module.buffers())
@@ -354,10 +386,20 @@ nn::module_ptr make_scripted_module(std::string name, torch::jit::Module module,
 std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Sequential modules,
                                          torch_settings of_last) {
   std::vector<nn::module_ptr> layers;
+  std::map<const void*, std::string> owners; // of each parameter
   for (std::size_t i = 0; i < modules->size(); ++i) {
     auto any = *(modules->begin() + static_cast<std::ptrdiff_t>(i));
+    const auto layer = name + "." + std::to_string(i);
+    for (const auto& each : any.ptr()->parameters()) {
+      const auto& owner = owners.emplace(each.unsafeGetTensorImpl(), layer).first->second;
+      if (owner != layer)
+        throw std::invalid_argument(
+          layer + ": shares a parameter with " + owner
+          + ", and they may come to be on two stages: give each a module of its own, or put both "
+            "into one module");
+    }
     layers.push_back(make_torch_module(
-      name + "." + std::to_string(i), any.ptr(),
+      layer, any.ptr(),
       [any](const torch_tensors& inputs) mutable {
         return torch_tensors{any.forward<at::Tensor>(inputs.at(0))};
       },

@@ -73,7 +73,10 @@ nn::module_ptr make_scripted_module(std::string name, torch::jit::Module module,
                                     torch_settings settings = {});
 
 /// The modules of a Sequential, a layer each, so that it can be cut between any two of them by
-/// their measured cost (pipeline_options::layer_costs). The last gets the settings.
+/// their measured cost (pipeline_options::layer_costs). The last gets the settings. Those of one
+/// chunk that follow each other are run as one, under one graph of autograd, unless the plan splits
+/// their backward.
+/// Errors: std::invalid_argument for two modules with one parameter.
 std::vector<nn::module_ptr> torch_layers(const std::string& name, torch::nn::Sequential modules,
                                          torch_settings of_last = {});
 

@@ -319,6 +319,7 @@ struct watched : torch::nn::Module {
     const void* input;
     const void* output;
     bool wants_gradient;
+    bool begins_graph;
   };
   torch::nn::Linear linear{nullptr};
   std::shared_ptr<std::vector<seen>> log = std::make_shared<std::vector<seen>>();
@@ -327,7 +328,7 @@ struct watched : torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& x) {
     const auto y = linear(x);
-    log->push_back({x.const_data_ptr(), y.const_data_ptr(), x.requires_grad()});
+    log->push_back({x.const_data_ptr(), y.const_data_ptr(), x.requires_grad(), x.is_leaf()});
     return y;
   }
 };
@@ -343,12 +344,11 @@ batch rows_of(float value, int micro_batches) {
   return data;
 }
 
-} // namespace
-
-TEST_CASE("between stages goes torch's memory, and nobody computes the gradient of the batch") {
+/// Three of them in a pipeline, and what they saw in a step of four micro-batches.
+std::vector<std::vector<watched::seen>> seen_by_three(const char* schedule, int stages) {
   std::vector<std::shared_ptr<std::vector<watched::seen>>> logs;
   pipeline line({
-    .plan = plan::make_plan("1f1b", {.stages = 3, .micro_batches = 4}),
+    .plan = plan::make_plan(schedule, {.stages = stages, .micro_batches = 4}),
     .layers =
       [&] {
         torch::nn::Sequential net;
@@ -362,15 +362,44 @@ TEST_CASE("between stages goes torch's memory, and nobody computes the gradient 
       },
   });
   line.step(rows_of(1, 4));
-  REQUIRE(logs.size() == 3);
-  for (std::size_t stage = 0; stage < 3; ++stage) {
-    REQUIRE(logs[stage]->size() == 4);
-    for (std::size_t m = 0; m < 4; ++m) {
-      CHECK((*logs[stage])[m].wants_gradient == (stage > 0));
-      if (stage > 0)
-        CHECK((*logs[stage])[m].input == (*logs[stage - 1])[m].output);
-    }
+  std::vector<std::vector<watched::seen>> all;
+  for (const auto& each : logs) {
+    REQUIRE(each->size() == 4);
+    all.push_back(*each);
   }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("between stages goes torch's memory, and nobody computes the gradient of the batch") {
+  const auto seen = seen_by_three("1f1b", 3);
+  for (std::size_t stage = 0; stage < 3; ++stage)
+    for (std::size_t m = 0; m < 4; ++m) {
+      CHECK(seen[stage][m].wants_gradient == (stage > 0));
+      if (stage > 0)
+        CHECK(seen[stage][m].input == seen[stage - 1][m].output);
+    }
+}
+
+TEST_CASE("modules of one chunk share a graph, unless the plan splits their backward") {
+  for (const bool split : {false, true}) {
+    const auto seen = seen_by_three(split ? "zb-h1" : "1f1b", 1);
+    for (std::size_t i = 0; i < 3; ++i)
+      for (std::size_t m = 0; m < 4; ++m)
+        CHECK(seen[i][m].begins_graph == (i == 0 || split));
+  }
+}
+
+TEST_CASE("two torch modules with one parameter are refused by name") {
+  torch::nn::Sequential net;
+  const torch::nn::Linear twice(width, width);
+  net->push_back(twice);
+  net->push_back(torch::nn::GELU());
+  net->push_back(twice);
+  CHECK_THROWS_WITH_AS(kernels::torch_layers("net", net, {.loss = sum_loss}),
+                       doctest::Contains("net.2: shares a parameter with net.0"),
+                       std::invalid_argument);
 }
 
 TEST_CASE("a torch module that works in place is refused, with the batch as it was") {
