@@ -43,7 +43,11 @@ tensor_list unary_layer::forward(stream& on, const micro_batch& which, tensor_li
                                  activation& save) {
   if (inputs.empty() || !inputs.front())
     throw std::invalid_argument(name() + ": no input");
-  inputs.front() = map(on, which, std::move(inputs.front()), save);
+  try {
+    inputs.front() = map(on, which, std::move(inputs.front()), save);
+  } catch (const std::invalid_argument& problem) { // An operation knows the shapes, not the layer.
+    throw std::invalid_argument(name() + ": " + problem.what());
+  }
   return inputs;
 }
 

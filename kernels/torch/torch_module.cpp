@@ -266,6 +266,7 @@ tensor_list torch_layer::forward(stream& on, const nn::micro_batch& which, tenso
 
 tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which,
                                         tensor_list gradients, nn::activation& saved) try {
+  bind(); // Autograd saves a parameter itself, not what it held in the forward.
   const auto kept = std::static_pointer_cast<graph>(saved.foreign);
   torch_tensors outputs;
   for (std::size_t i = 0; i < kept->outputs.size(); ++i) {
@@ -309,6 +310,7 @@ tensor_list torch_layer::backward_input(stream& on, const nn::micro_batch& which
 }
 
 void torch_layer::backward_weight(stream&, const nn::micro_batch&, nn::activation& saved) try {
+  bind();
   const auto kept = std::static_pointer_cast<graph>(std::exchange(saved.foreign, nullptr));
   if (kept == nullptr || kept->outputs.empty()) // B has done it, or there is nothing to do
     return;

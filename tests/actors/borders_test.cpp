@@ -94,6 +94,27 @@ TEST_CASE("a sender of 64 elements and a receiver of 128 are refused with both s
   CHECK(text == "first gives 'h: F32 [any, 64]', but second takes 'h: F32 [any, 128]'");
 }
 
+TEST_CASE("a border that declares nothing fails at the receiver, by layer and with both sizes") {
+  pipeline line({.plan = plan::make_plan("1f1b", {.stages = 2, .micro_batches = 1}),
+                 .layers =
+                   [] {
+                     layer_list layers;
+                     layers.push_back(nn::make_linear("first", {4, 64}));
+                     layers.push_back(nn::make_linear("second", {128, 4}));
+                     layers.push_back(make_module("loss", distance("h", "y")));
+                     return layers;
+                   },
+                 .values = {.inputs = {"h"}, .targets = {"y"}},
+                 .cut = {1, 2}});
+  kernels::buffer_pool pool(kernels::make_cpu_device());
+  const batch data{
+    {{pool.zeros(dtype::float32, {3, 4})}, {pool.zeros(dtype::float32, {3, 4})}, 3, 3}};
+  CHECK_THROWS_WITH_AS(line.step(data),
+                       doctest::Contains("rank 1: F0 of chunk 1: second: product: [3, 64] x "
+                                         "[128, 4] does not give"),
+                       pipeline_error);
+}
+
 TEST_CASE("a sender of another type than the receiver's is refused with both") {
   const auto text =
     refusal_of({{{"x"}}, {{"h", dtype::bfloat16}}}, {{{"h", dtype::float32}}, {{"h"}}});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 
@@ -198,6 +199,79 @@ TEST_CASE("a transformer of four torch layers in stages equals LibTorch alone, b
   const auto data = make_data(4);
   REQUIRE(torch_alone(transformer, data, 1).gradients.size() == 4 * 12 + 2);
   check_all_cuts(transformer, data, {1, 2, 4});
+}
+
+namespace {
+
+/// Autograd saves its weight itself, where Linear's backward needs a view of it.
+struct scaling : torch::nn::Module {
+  at::Tensor weight;
+
+  scaling() { weight = register_parameter("weight", torch::randn({width})); }
+
+  at::Tensor forward(const at::Tensor& x) { return x * weight; }
+};
+
+torch::nn::Sequential with_scaling() {
+  torch::manual_seed(9);
+  return torch::nn::Sequential(torch::nn::Linear(width, width), std::make_shared<scaling>(),
+                               torch::nn::Linear(width, classes));
+}
+
+/// Each micro-batch with the versions that the plan says, each version a tensor of its own.
+bytes_by_name stashed_alone(const plan::plan& plan, const data_set& data, int steps) {
+  at::set_num_threads(1);
+  std::vector<std::vector<kernels::torch_tensors>> versions(3); // by stage, version, parameter
+  auto net = with_scaling();
+  for (std::size_t stage = 0; stage < 3; ++stage)
+    versions[stage].push_back((net->begin() + static_cast<int>(stage))->ptr()->parameters());
+  for (int step = 0; step < steps; ++step) {
+    for (auto& stage : versions)
+      stage.erase(stage.begin(), stage.end() - 1);
+    for (std::size_t m = 0; m < data.theirs.size(); ++m) {
+      kernels::torch_tensors used;
+      auto h = data.theirs[m].first;
+      for (std::size_t stage = 0; stage < 3; ++stage) {
+        const auto which = plan.by_rank[stage].forwards[m].version;
+        const auto& weights = versions[stage].at(static_cast<std::size_t>(which));
+        h = stage == 1 ? h * weights[0] : at::linear(h, weights[0], weights[1]);
+        used.insert(used.end(), weights.begin(), weights.end());
+      }
+      const auto loss = sum_loss(h, data.theirs[m].second);
+      const auto valid = static_cast<double>(data.parts[m].valid_targets);
+      const auto gradients = torch::autograd::grad({loss}, used, {at::full_like(loss, 1 / valid)});
+      auto gradient = gradients.begin();
+      for (auto& stage : versions) {
+        kernels::torch_tensors next;
+        for (const auto& each : stage.back()) {
+          auto value = each.detach().clone();
+          const auto count = static_cast<std::size_t>(value.numel());
+          descend({value.data_ptr<float>(), count}, {(gradient++)->const_data_ptr<float>(), count});
+          next.push_back(value.set_requires_grad(true));
+        }
+        stage.push_back(std::move(next));
+      }
+    }
+  }
+  bytes_by_name made;
+  for (std::size_t stage = 0; stage < 3; ++stage)
+    for (std::size_t i = 0; i < versions[stage].back().size(); ++i) {
+      const auto& value = versions[stage].back()[i];
+      const auto* first = value.const_data_ptr<float>();
+      made["net." + std::to_string(stage) + (i == 0 ? ".weight" : ".bias")].assign(
+        first, first + value.numel());
+    }
+  return made;
+}
+
+} // namespace
+
+TEST_CASE("under weight stashing torch modules compute with the version of each task") {
+  const auto data = make_data(5);
+  const auto plan = plan::make_plan("pipedream", {.stages = 3, .micro_batches = 5});
+  REQUIRE(plan.by_rank[1].forwards[4].version < 4); // behind, by what is in flight
+  CHECK((piped(with_scaling, data, 3, {"pipedream", 3, torch_settings::backward::by_size}).weights
+         == stashed_alone(plan, data, 3)));
 }
 
 namespace {
