@@ -5,27 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "actors/pipeline.hpp"
-#include "kernels/torch/torch_module.hpp"
 #include "kernels/torch/torch_optimizer.hpp"
-
-// torch has macros of these names too.
-#undef CHECK
-#undef CHECK_EQ
-#undef CHECK_NE
-#undef CHECK_LT
-#undef CHECK_LE
-#undef CHECK_GT
-#undef CHECK_GE
-#include <doctest/doctest.h>
+#include "tests/torch/torch_doctest.hpp"
 
 // Torch's optimizers over two stages against the same ones in a loop of LibTorch.
 
 using namespace sluice;
+using namespace sluice::tests;
 
 namespace {
 
-constexpr std::int64_t width = 6;
 constexpr std::int64_t rows = 5;
 constexpr int micro_batches = 3;
 constexpr double rate = 0.03;
