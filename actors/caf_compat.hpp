@@ -72,6 +72,18 @@ template <class Self, class Receiver, class... Ts>
 #endif
 }
 
+/// The behavior of an actor that an error message does not end, as it would by default.
+template <class Self, class... Handlers>
+[[nodiscard]] caf::behavior ignoring_errors(Self* self, Handlers... handlers) {
+#if CAF_MAJOR_VERSION >= 1
+  (void)self;
+  return {std::move(handlers)..., [](const caf::error&) {}};
+#else
+  self->set_error_handler([](const caf::error&) {});
+  return {std::move(handlers)...};
+#endif
+}
+
 /// Calls back, within the actor, when another actor has ended, and at once if it already had.
 /// One per actor, kept in its state.
 class watcher {
