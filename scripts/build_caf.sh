@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Provides CAF, the C++ Actor Framework, to Sluice: builds 0.18.7 into PREFIX, once.
+# Provides CAF, the C++ Actor Framework, to Sluice: builds 0.18.7, or the version of
+# CAF_SOURCE, into PREFIX, once.
 #   build_caf.sh PREFIX
 # Environment:
 #   CAF_PREFIX=dir      an installed CAF to use; nothing is built

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "actors/pipeline.hpp"
 #include "actors/trainer_messages.hpp"
@@ -52,8 +53,9 @@ public:
     }
     Answer result{};
     std::string failure;
-    pending.receive([&](Answer& answer) { result = std::move(answer); },
-                    [&](const caf::error& problem) { failure = caf::to_string(problem); });
+    std::move(pending).receive(
+      [&](Answer& answer) { result = std::move(answer); },
+      [&](const caf::error& problem) { failure = caf::to_string(problem); });
     if (!failure.empty())
       throw std::runtime_error(failure);
     return result;
