@@ -1,7 +1,7 @@
 #pragma once
 
 /// Everything that differs between CAF 0.18 and 1.x stands here; the rest of the code is written
-/// once. Last tried with 0.18.7 (CI builds it); the 1.1.0 branches follow its published API.
+/// once. CI builds it with 0.18.7; last tried with 1.1.0 on 2026-11-30 (docs/embedding.md).
 
 #include <functional>
 #include <map>
