@@ -1,7 +1,7 @@
 #pragma once
 
 /// Everything that differs between CAF 0.18 and 1.x stands here; the rest of the code is written
-/// once. Last tried with 0.18.7 (CI builds it); the 1.1.0 branches follow its published API.
+/// once. CI builds it with 0.18.7; last tried with 1.1.0 on 2026-11-30 (docs/embedding.md).
 
 #include <functional>
 #include <map>
@@ -69,6 +69,18 @@ template <class Self, class Receiver, class... Ts>
   return self->mail(std::forward<Ts>(values)...).request(to, timeout);
 #else
   return self->request(to, timeout, std::forward<Ts>(values)...);
+#endif
+}
+
+/// The behavior of an actor that an error message does not end, as it would by default.
+template <class Self, class... Handlers>
+[[nodiscard]] caf::behavior ignoring_errors(Self* self, Handlers... handlers) {
+#if CAF_MAJOR_VERSION >= 1
+  (void)self;
+  return {std::move(handlers)..., [](const caf::error&) {}};
+#else
+  self->set_error_handler([](const caf::error&) {});
+  return {std::move(handlers)...};
 #endif
 }
 

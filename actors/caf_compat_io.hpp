@@ -31,9 +31,15 @@ inline void load_networking(caf::actor_system_config& into, bool with_tls) {
 
 inline void use_certificates(caf::actor_system_config& into, const std::string& authority,
                              const std::string& certificate, const std::string& key) {
+#if CAF_MAJOR_VERSION >= 1
+  into.set("caf.openssl.cafile", authority);
+  into.set("caf.openssl.certificate", certificate);
+  into.set("caf.openssl.key", key);
+#else
   into.openssl_cafile = authority;
   into.openssl_certificate = certificate;
   into.openssl_key = key;
+#endif
 }
 
 /// The actor that manages connections.

@@ -90,7 +90,12 @@ std::string crew::implementation::greet(known_worker& whom) {
         whom.offer = offer;
         whom.clock_offset_ns = offer.now_ns - (before + now_ns(hosts.system())) / 2;
       },
-      [&](const caf::error& why) { problem = text_of(why); });
+      [&](const caf::error& why) {
+        problem = why == caf::sec::request_timeout
+                  ? "it takes connections but does not answer; one that is built with another "
+                    "version of CAF cannot"
+                  : text_of(why);
+      });
   return problem;
 }
 

@@ -33,9 +33,9 @@ public:
       list_(std::move(list)) {}
 
   caf::behavior make_behavior() {
-    self_->set_error_handler([](const caf::error&) {});
-    return {[this](const join_run& message) { return join(message); },
-            [this](const run_over& message) { return end(message); }};
+    return compat::ignoring_errors(
+      self_, [this](const join_run& message) { return join(message); },
+      [this](const run_over& message) { return end(message); });
   }
 
 private:

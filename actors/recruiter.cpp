@@ -16,9 +16,8 @@ namespace sluice::actors {
 recruiter_state::recruiter_state(caf::event_based_actor* self) : self_(self) {}
 
 caf::behavior recruiter_state::make_behavior() {
-  self_->set_error_handler([](const caf::error&) {});
-  return {
-    [this](const hire& message) { return on_hire(message); },
+  return compat::ignoring_errors(
+    self_, [this](const hire& message) { return on_hire(message); },
     [this](const dismiss&) { return on_dismiss(); },
     [this](const connections_made& message) {
       if (!hiring_.pending() || message.token != token_bytes_)
@@ -27,8 +26,7 @@ caf::behavior recruiter_state::make_behavior() {
         one_less();
       else
         fail(message.problem);
-    },
-  };
+    });
 }
 
 // -- hiring ------------------------------------------------------------------------------------

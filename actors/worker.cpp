@@ -92,14 +92,12 @@ worker_state::~worker_state() {
 
 caf::behavior worker_state::make_behavior() {
   // What fails on the way to a peer that is gone must not end the worker.
-  self_->set_error_handler([](const caf::error&) {});
-  return {
-    [this](const worker_hello& message) { return on_hello(message); },
+  return compat::ignoring_errors(
+    self_, [this](const worker_hello& message) { return on_hello(message); },
     [this](const lease_request& message) { return on_request(message); },
     [this](const start_run& message) { return on_start(message); },
     [this](const end_lease& message) { return on_end(message); },
-    [this](const connections_made& message) { on_connections(message); },
-  };
+    [this](const connections_made& message) { on_connections(message); });
 }
 
 caf::result<worker_offer> worker_state::on_hello(const worker_hello& message) {

@@ -26,7 +26,9 @@ std::string scalar(const toml::node& from) {
 }
 
 toml_entry entry(std::string_view key, const toml::node& from) {
-  toml_entry made{.key = std::string(key), .line = line_of(from)};
+  toml_entry made;
+  made.key = key;
+  made.line = line_of(from);
   made.is_array = from.is_array();
   if (const auto* list = from.as_array())
     for (const auto& each : *list)

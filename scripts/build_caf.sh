@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Provides CAF, the C++ Actor Framework, to Sluice: builds 0.18.7 into PREFIX, once.
+# Provides CAF, the C++ Actor Framework, to Sluice: builds 0.18.7, or the version of
+# CAF_SOURCE, into PREFIX, once.
 #   build_caf.sh PREFIX
 # Environment:
 #   CAF_PREFIX=dir      an installed CAF to use; nothing is built
@@ -108,8 +109,10 @@ build() {
     -DCMAKE_INSTALL_PREFIX="$work/installed" -DCMAKE_INSTALL_LIBDIR=lib
     -DBUILD_SHARED_LIBS="${SHARED:-OFF}" -DCMAKE_POSITION_INDEPENDENT_CODE=ON
     "-DCMAKE_INSTALL_RPATH=\$ORIGIN" -DCAF_ENABLE_EXAMPLES=OFF -DCAF_ENABLE_TESTING=OFF
-    -DCAF_ENABLE_TOOLS=OFF -DCAF_ENABLE_OPENSSL_MODULE=ON "-DCMAKE_CXX_FLAGS=-w ${CXXFLAGS:-}"
-    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=5) # a third of the time
+    -DCAF_ENABLE_TOOLS=OFF -DCAF_ENABLE_NET_MODULE=OFF -DCAF_ENABLE_OPENSSL_MODULE=ON
+    "-DCMAKE_CXX_FLAGS=-w ${CXXFLAGS:-}")
+  # A third of the time; but files of 1.x, which has a libcaf_net, get in each other's way.
+  [ -d "$source/libcaf_net" ] || options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=5)
   command -v ninja >/dev/null && options+=(-G Ninja)
   command -v ccache >/dev/null && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   [ -z "$sanitize" ] || options+=(-DCAF_SANITIZERS="$sanitize")

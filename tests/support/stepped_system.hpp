@@ -2,17 +2,27 @@
 
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "actors/pipeline.hpp"
 #include "actors/trainer_messages.hpp"
 
+#if CAF_MAJOR_VERSION >= 1
+#include <caf/detail/test_coordinator.hpp>
+#else
 #include <caf/scheduler/test_coordinator.hpp>
+#endif
 
 namespace sluice::tests {
 
+#if CAF_MAJOR_VERSION >= 1
+using test_coordinator = caf::detail::test_coordinator;
+#else
+using test_coordinator = caf::scheduler::test_coordinator;
+#endif
+
 /// An actor system without threads and with a clock of its own: the test runs every message, and
 /// time passes only when nothing else is left to do. Emulated tasks end exactly when they should.
-/// CAF 0.18 only: 1.x has a fixture of its own for this.
 class stepped_system {
 public:
   stepped_system() : system_(config_) {}
@@ -43,8 +53,9 @@ public:
     }
     Answer result{};
     std::string failure;
-    pending.receive([&](Answer& answer) { result = std::move(answer); },
-                    [&](const caf::error& problem) { failure = caf::to_string(problem); });
+    std::move(pending).receive(
+      [&](Answer& answer) { result = std::move(answer); },
+      [&](const caf::error& problem) { failure = caf::to_string(problem); });
     if (!failure.empty())
       throw std::runtime_error(failure);
     return result;
@@ -60,9 +71,7 @@ public:
 
   caf::actor_system& system() { return system_; }
 
-  caf::scheduler::test_coordinator& scheduler() {
-    return static_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
-  }
+  test_coordinator& scheduler() { return static_cast<test_coordinator&>(system_.scheduler()); }
 
 private:
   struct testing_config : caf::actor_system_config {
