@@ -4,7 +4,11 @@
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
-foreach(component kernels plan net actors)
+set(installed kernels plan net actors)
+if(SLUICE_TORCH_FOUND)
+  list(APPEND installed torch)
+endif()
+foreach(component ${installed})
   install(TARGETS sluice_${component} EXPORT Sluice-${component}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT Sluice-${component} NAMESPACE Sluice:: DESTINATION ${package_dir})
@@ -12,7 +16,8 @@ endforeach()
 install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" \"-DSOURCE=${PROJECT_SOURCE_DIR}\"
   \"-DGENERATED=${SLUICE_INCLUDE_DIR}/sluice\"
   \"-DTO=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/sluice\"
-  -P \"${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake\" COMMAND_ERROR_IS_FATAL ANY)")
+  -DTORCH=${SLUICE_TORCH_FOUND} -P \"${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake\"
+  COMMAND_ERROR_IS_FATAL ANY)")
 if(SLUICE_BUILD_COMMAND)
   install(TARGETS sluice RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
@@ -42,7 +47,7 @@ configure_package_config_file(cmake/SluiceConfig.cmake.in SluiceConfig.cmake
 write_basic_package_version_file(SluiceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/SluiceConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/SluiceConfigVersion.cmake cmake/SluiceProducts.cmake
-  DESTINATION ${package_dir})
+  cmake/SluiceLibTorch.cmake DESTINATION ${package_dir})
 
 # So that the file works wherever the prefix is moved.
 file(RELATIVE_PATH SLUICE_PC_PREFIX /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
