@@ -4,9 +4,10 @@
     check_consumer.py WAY --source CHECKOUT --build FOLDER --work FOLDER [--cxx g++]
                       [--torch FOLDER]
 
-Ways: install, find_package, components, torch, pkg_config, package, add_subdirectory,
-fetch_content. The ways find_package to pkg_config take what `install` and `package` have put into
-the work folder. --torch: the LibTorch that Sluice was built with.
+Ways: install, find_package, components, torch, pkg_config, package, shared_caf, shared,
+add_subdirectory, fetch_content. The ways find_package to pkg_config take what `install` and
+`package` have put into the work folder, `shared` what `shared_caf` has. --torch: the LibTorch that
+Sluice was built with.
 """
 
 import argparse
@@ -91,7 +92,7 @@ def find_package(args):
     expect("loss .* -> ", run(folder / "consumer"))
     symbols = run("nm", "-D", "-C", "--defined-only", folder / "libplugin.so")
     expect("sluice_plugin_ranks", symbols)
-    if shown := [line for line in symbols.splitlines() if " sluice::" in line]:
+    if shown := [line for line in symbols.splitlines() if " T sluice::" in line]:
         sys.exit("symbols that should be hidden:\n" + "\n".join(shown))
 
 
@@ -150,9 +151,50 @@ def pkg_config(args):
     flags = run("env", f"PKG_CONFIG_PATH={next(usr.rglob('pkgconfig'))}", "pkg-config", "--cflags",
                 "--libs", "sluice").split()
     folder = empty(args.work / "pkg_config")
+    flags.append(f"-Wl,-rpath,{next(usr.rglob('libsluice_plan.*')).parent}")
     run(args.cxx, "-O1", HERE / "train_two_stages.cpp", HERE / "mlp_layers.cpp", "-o",
         folder / "consumer", *flags)
     expect("loss .* -> ", run(folder / "consumer"))
+    return flags
+
+
+def check_shared(library, checkout):
+    """It shows namespace sluice, without its details, and is not bound to where it was built."""
+    ours = r"\w+ \w ((typeinfo( name)?|vtable|VTT|guard variable) for |(non-)?virtual thunk to )?" \
+           r"sluice::(?![^(<]*\bdetail::)"
+    shown = run("nm", "-D", "-C", "--defined-only", library)
+    expect(" T sluice::", shown)
+    if others := [line for line in shown.splitlines() if not re.match(ours, line)]:
+        sys.exit(f"{library} should not show:\n" + "\n".join(others))
+    path, = re.findall(r"R(?:UN)?PATH.*\[(.*)\]", run("readelf", "-d", library))
+    if not path.startswith("$ORIGIN") or str(checkout) in path:
+        sys.exit(f"{library} looks for others in {path}")
+
+
+def shared_caf(args):
+    run("env", "SHARED=ON", args.source / "scripts/build_caf.sh", args.work / "caf-shared")
+
+
+def shared(args):
+    """All but the LibTorch adapter as shared libraries, built without optimisation: what they show,
+    and all of the ways above; then CAF on both sides of their border."""
+    args.work, caf = args.work / "shared", args.work / "caf-shared"
+    args.build, args.torch = args.work / "build", ""
+    configure = ("cmake", "-S", args.source, "-B", args.build, "-DCMAKE_BUILD_TYPE=",
+                 "-DSLUICE_BUILD_TESTS=OFF", "-DSLUICE_BUILD_EXAMPLES=OFF", "-DSLUICE_CUDA=OFF",
+                 "-DSLUICE_TORCH=OFF", "-DBUILD_SHARED_LIBS=ON")
+    run(*configure, f"-DCMAKE_PREFIX_PATH={caf}")
+    run("cmake", "--build", args.build)
+    for way in (install, package, find_package, components):
+        way(args)
+    libraries = list((args.work / "moved/lib").glob("libsluice_*.so"))
+    for library in libraries:
+        check_shared(library, args.source)
+    expect("^4$", str(len(libraries)))
+    flags = pkg_config(args)
+    program = args.work / "actor_trainer"
+    run(args.cxx, args.source / "examples/actor_trainer.cpp", "-o", program, *flags)
+    expect("done\n$", run(program))
 
 
 def add_subdirectory(args):
@@ -168,7 +210,8 @@ def fetch_content(args):
 
 def main():
     ways = {way.__name__: way for way in (install, package, find_package, components, torch,
-                                          pkg_config, add_subdirectory, fetch_content)}
+                                          pkg_config, shared_caf, shared, add_subdirectory,
+                                          fetch_content)}
     parser = argparse.ArgumentParser()
     parser.add_argument("way", choices=ways)
     for folder in ("source", "build", "work"):
