@@ -31,6 +31,24 @@ if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 
+# What is installed. These are shared libraries where BUILD_SHARED_LIBS is on; all else is static.
+set(SLUICE_INSTALLED kernels plan net actors)
+if(SLUICE_TORCH_FOUND)
+  list(APPEND SLUICE_INSTALLED torch)
+endif()
+
+# A shared library shows namespace sluice by a linker script, so that no header needs a macro, and
+# nothing of what is inlined into it from other libraries. Within it calls stay direct.
+function(sluice_make_shared target)
+  set(exports ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${exports} -Wl,-Bsymbolic-functions)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default
+    LINK_DEPENDS ${exports}
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+endfunction()
+
 # sluice_add_component(kernels SOURCES a.cpp ... LINK fmt::fmt ... [PRIVATE_LINK ...]
 #   [HEADER_ONLY_LINK ...])
 # HEADER_ONLY_LINK: what the sources need and nobody after them, so that an installed Sluice does
@@ -38,7 +56,11 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 function(sluice_add_component name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE_LINK;HEADER_ONLY_LINK" ${ARGN})
   list(TRANSFORM arg_HEADER_ONLY_LINK REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
-  add_library(sluice_${name} STATIC ${arg_SOURCES})
+  set(kind STATIC)
+  if(BUILD_SHARED_LIBS AND name IN_LIST SLUICE_INSTALLED)
+    set(kind SHARED)
+  endif()
+  add_library(sluice_${name} ${kind} ${arg_SOURCES})
   add_library(Sluice::${name} ALIAS sluice_${name})
   target_link_libraries(sluice_${name} PUBLIC Threads::Threads ${arg_LINK}
     PRIVATE $<BUILD_INTERFACE:sluice_flags> ${arg_PRIVATE_LINK} ${arg_HEADER_ONLY_LINK})
@@ -47,6 +69,9 @@ function(sluice_add_component name)
     $<BUILD_INTERFACE:${SLUICE_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(sluice_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME ${name}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  if(kind STREQUAL SHARED)
+    sluice_make_shared(sluice_${name})
+  endif()
 endfunction()
 
 # What a test under a sanitizer finds in its environment. ThreadSanitizer sees nothing of what

@@ -25,10 +25,14 @@ endif()
 
 # After OpenSSL, whose targets CAF's own config refers to without looking for them. An installed CAF
 # is found first, then the one that `make deps` builds here once. ThreadSanitizer reports nonsense
-# unless CAF is built with it too, so there the order is the other way round.
+# unless CAF is built with it too, so there the order is the other way round. Shared libraries need
+# a shared one: a static one would be there twice, in them and in a program with actors of its own.
 if(SLUICE_SANITIZE MATCHES "thread")
   set(caf_script "SANITIZE=thread scripts/build_caf.sh .deps/caf-tsan")
   list(PREPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/caf-tsan)
+elseif(BUILD_SHARED_LIBS)
+  set(caf_script "SHARED=ON scripts/build_caf.sh .deps/caf-shared")
+  list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/caf-shared)
 else()
   set(caf_script "scripts/build_caf.sh .deps/caf")
   list(APPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/caf)
@@ -40,6 +44,12 @@ folder of an installed one with -DCMAKE_PREFIX_PATH=...")
 elseif(CAF_VERSION VERSION_LESS 0.18.7)
   list(APPEND missing "  CAF 0.18.7 or later: ${CAF_DIR} holds ${CAF_VERSION}; ${caf_script} \
 builds one")
+elseif(BUILD_SHARED_LIBS)
+  get_target_property(caf_kind CAF::core TYPE)
+  if(NOT caf_kind STREQUAL "SHARED_LIBRARY")
+    list(APPEND missing "  a shared CAF, as BUILD_SHARED_LIBS is on: the one in ${CAF_DIR} is \
+static. ${caf_script} builds one, or give an installed one's folder with -DCMAKE_PREFIX_PATH=...")
+  endif()
 endif()
 
 # Matrix products: oneDNN, or OpenBLAS where it is absent. Not by oneDNN's own CMake package:

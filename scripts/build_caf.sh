@@ -36,9 +36,14 @@ find_package(CAF QUIET COMPONENTS core io)
 if(NOT TARGET CAF::core OR NOT TARGET CAF::io OR CAF_VERSION VERSION_LESS 0.18.7)
   message(FATAL_ERROR "no usable CAF")
 endif()
+get_target_property(kind CAF::core TYPE)
+if(SHARED AND NOT kind STREQUAL "SHARED_LIBRARY")
+  message(FATAL_ERROR "a static CAF")
+endif()
 file(WRITE ${CMAKE_BINARY_DIR}/found "CAF ${CAF_VERSION} in ${CAF_DIR}")
 CMAKE
-  cmake -S "$probe" -B "$probe/build" ${1:+"-DCMAKE_PREFIX_PATH=$1"} >/dev/null 2>&1 \
+  cmake -S "$probe" -B "$probe/build" -DSHARED="${SHARED:-OFF}" \
+    ${1:+"-DCMAKE_PREFIX_PATH=$1"} >/dev/null 2>&1 \
     && cat "$probe/build/found"
 }
 
@@ -142,7 +147,8 @@ main() {
 
   if [ -n "${CAF_PREFIX:-}" ] && [ -z "$sanitize" ]; then
     found=$(installed_caf "$(realpath -m "$CAF_PREFIX")") \
-      || fail "CAF_PREFIX=$CAF_PREFIX holds no CAF of version 0.18.7 or later with core and io"
+      || fail "CAF_PREFIX=$CAF_PREFIX holds no ${SHARED:+shared }CAF of version 0.18.7 or later" \
+        "with core and io"
     say "found $found"
     exit 0
   fi

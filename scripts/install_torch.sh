@@ -8,20 +8,26 @@
 # What pip gets is for GPUs on most machines, and asks for gigabytes of CUDA that a CPU never calls.
 # So it comes without them: in place of each of those libraries lies one of a few kilobytes whose
 # functions return an error. FOLDER is complete when its last file, `complete`, is there.
+# It ends with 75 where the package index could not be reached, so that trying again may help.
 set -euo pipefail
 
 version=${TORCH_VERSION:-2.15.0}
 folder=$(realpath -m "${1:?usage: install_torch.sh FOLDER}")
 
 say() { echo "install_torch: $*"; }
-fail() { echo "install_torch: $*" >&2; exit 1; }
+complain() { echo "install_torch: $*" >&2; }
+fail() { complain "$@"; exit 1; }
 
 pip() {
   local log=$folder/pip.log # which also complains of what is left out on purpose
-  "$folder/bin/python" -m pip --disable-pip-version-check install "$@" >"$log" 2>&1 \
-    || { grep -i error "$log" >&2 || cat "$log" >&2
-         fail "pip could not install $*; a torch that is here already is used with" \
-           "CMAKE_ARGS='-DSLUICE_TORCH=ON -DSLUICE_TORCH_ROOT=.../site-packages/torch'"; }
+  "$folder/bin/python" -m pip --disable-pip-version-check install "$@" >"$log" 2>&1 && return
+  grep -i error "$log" >&2 || cat "$log" >&2
+  complain "pip could not install $*; a torch that is here already is used with" \
+    "CMAKE_ARGS='-DSLUICE_TORCH=ON -DSLUICE_TORCH_ROOT=.../site-packages/torch'"
+  # An index that knows other versions has been reached.
+  ! grep -q 'from versions: [0-9]' "$log" || exit 1
+  grep -qE 'from versions: none|Connection|Timeout|timed out|HTTP error 5' "$log" || exit 1
+  exit 75
 }
 
 # What torch asks for: "python" its packages, "runtime" the one CUDA library that must be real,

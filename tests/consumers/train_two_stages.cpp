@@ -2,15 +2,17 @@
 
 #include <cstdio>
 
-#include <sluice/kernels/nn/mlp.hpp>
 #include <sluice/pipeline.hpp>
 
 static_assert(SLUICE_VERSION >= 100, "the version macros are there");
 
+/// Four numbers in, one of four classes out: mlp_layers.cpp, torch_layers.cpp.
+std::vector<sluice::nn::module_ptr> make_layers();
+
 int main() {
   sluice::pipeline line({
     .plan = sluice::plan::make_plan("1f1b", {.stages = 2, .micro_batches = 4}),
-    .layers = [] { return sluice::nn::make_mlp({.features = 4, .width = 8, .layers = 3}); },
+    .layers = make_layers,
     .learning_rate = [](std::uint64_t) { return 0.05; },
   });
   sluice::kernels::buffer_pool pool(sluice::kernels::make_cpu_device());
