@@ -11,6 +11,7 @@ Sluice was built with.
 """
 
 import argparse
+import os
 import pathlib
 import re
 import shutil
@@ -201,6 +202,10 @@ def add_subdirectory(args):
     # Nothing is optimised: this is about finding things, and is to be done soon.
     folder = build(args, "add_subdirectory", f"-DSLUICE={args.source}", "-DCMAKE_BUILD_TYPE=")
     expect("1f1b is live", run(folder / "consumer"))
+    if next(pathlib.Path(os.environ["CAF_DIR"]).parents[1].glob("libcaf_core.a"), None):
+        said = run("cmake", "-S", HERE / "add_subdirectory", "-B", folder / "shared",
+                   f"-DSLUICE={args.source}", "-DBUILD_SHARED_LIBS=ON", fails=True)
+        expect("a shared CAF, as BUILD_SHARED_LIBS is on: the one in .* is static", said)
 
 
 def fetch_content(args):
