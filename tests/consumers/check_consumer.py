@@ -93,7 +93,9 @@ def find_package(args):
     expect("loss .* -> ", run(folder / "consumer"))
     symbols = run("nm", "-D", "-C", "--defined-only", folder / "libplugin.so")
     expect("sluice_plugin_ranks", symbols)
-    if shown := [line for line in symbols.splitlines() if " T sluice::" in line]:
+    # A type that a shared Sluice throws has one name on both sides: a weak symbol here.
+    hidden = " T sluice::" if list((args.work / "moved").rglob("libsluice_*.so")) else " sluice::"
+    if shown := [line for line in symbols.splitlines() if hidden in line]:
         sys.exit("symbols that should be hidden:\n" + "\n".join(shown))
 
 
