@@ -67,8 +67,8 @@ void check_gpus(const gpu_order& order, std::int32_t ranks) {
       fmt::format("the ranks [{}] on GPUs, of a plan for {}", fmt::join(order.ranks, ", "), ranks));
   if (!once.empty() && !order.sequencer)
     throw std::invalid_argument("GPUs without a sequencer");
-  if (!once.empty()
-      && order.id.empty()) // NCCL would make one, and wait for peers that have another.
+  // Without one NCCL would make it, and wait for peers that have another.
+  if (!once.empty() && order.id.empty())
     throw std::invalid_argument("GPUs without the identifier that NCCL's processes meet by");
 }
 
